@@ -1,7 +1,7 @@
 """Products of arrays: `dot_general` and its common special cases.
 
-Operands have one dtype here; `didax.numpy` (matmul, einsum, tensordot) promotes. Read next:
-`primitives/dot.py`.
+Operands of two dtypes give the one of greater range here; `didax.numpy` (matmul, einsum, tensordot) promotes.
+Read next: `primitives/dot.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import message
 from didax.lax.operands import operation
+from didax.primitives.convert import convert_element_type
 from didax.primitives.dot import Precision, dot_general_p
 from didax.primitives.scalars import match_scalars
 
@@ -111,11 +112,12 @@ def dot_general(
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
 ) -> Any:
-    """Return the product of two arrays of one dtype, summed over contracting axes, element by element over batch axes.
+    """Return the product of two arrays, summed over contracting axes, element by element over batch axes.
 
     `dimension_numbers` is `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`. The result has the
     batch axes, then the other axes of `lhs`, then the other axes of `rhs`. `preferred_element_type` is the
-    dtype of the sums and the result.
+    dtype of the sums and the result. Operands of two dtypes, such as two formats of 8-bit floats, are multiplied in a
+    dtype that holds both; without a preferred one the result has the dtype of greater range.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -125,6 +127,12 @@ def dot_general(
     """
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     lhs, rhs = match_scalars((lhs, rhs))
+    x, y = getattr(lhs, "aval", lhs), getattr(rhs, "aval", rhs)
+    if getattr(x, "dtype", None) != getattr(y, "dtype", None):
+        out, wide = _dtypes_of_product(aval_of(lhs).dtype, aval_of(rhs).dtype)
+        lhs, rhs = convert_element_type(lhs, wide), convert_element_type(rhs, wide)
+        if preferred_element_type is None:
+            return convert_element_type(dot_general(lhs, rhs, dimension_numbers, precision), out)
     return dot_general_p.bind(
         lhs,
         rhs,
@@ -184,6 +192,26 @@ def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Any:
         )
     batch = tuple(range(x.ndim - 2))
     return dot_general(lhs, rhs, (((x.ndim - 1,), (x.ndim - 2,)), (batch, batch)), precision)
+
+
+def _dtypes_of_product(x: np.dtype[Any], y: np.dtype[Any]) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    """Of two dtypes, the one of greater range, and one that holds the numbers of both."""
+    if _range(x) == _range(y):
+        rule = "dot_general takes operands of one dtype, or of two of which one has the greater range."
+        raise TypeError(message(rule, f"lhs: {x.name}, rhs: {y.name}", fix="Cast one of them (x.astype)."))
+    out = wide = max(x, y, key=_range)
+    for dtype in filter(dtypes.is_inexact, (x, y)):
+        wide = dtypes.join(dtypes.at_least_single(wide), False, dtypes.at_least_single(dtype), False)[0]
+    return out, wide
+
+
+def _range(dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """How far the numbers of a dtype reach: by kind, then by their greatest exponent or their bits, then by digits."""
+    kind = dtypes.kind_of(dtype)
+    if dtypes.is_inexact(dtype):
+        info = dtypes.finfo(dtype)
+        return dtypes.KIND_RANKS[kind], info.maxexp, info.nmant
+    return dtypes.KIND_RANKS[kind], *((dtypes.iinfo(dtype).bits, kind == "i") if kind in "iu" else (0, 0))
 
 
 def canonicalize_precision(precision: PrecisionLike) -> tuple[Precision, Precision] | None:

@@ -413,7 +413,8 @@ def einsum(
     Labels that are missing on the right are summed over.
 
     `optimize` chooses the order of contractions as in opt_einsum. Operands and lists of labels may also
-    alternate. Products of two operands are computed by `_dot_general`, which takes the arguments of `lax.dot_general`.
+    alternate. Products of two operands are computed by `_dot_general`, which takes the arguments of `lax.dot_general`;
+    a function of the caller's is always told the dtype of the result, as `preferred_element_type`.
 
     >>> import didax.numpy as dnp
     >>> dnp.einsum("ij,ij->i", dnp.array([[1, 2], [3, 4]]), dnp.array([[1, 1], [2, 2]]))
@@ -422,10 +423,13 @@ def einsum(
     text, arrays = _parse_einsum(subscripts, operands)
     steps = _steps_or_explain(text, arrays, optimize)
     pending = [as_array("einsum", x) for x in promote_dtypes("einsum", *arrays)]
+    stated = preferred_element_type
+    if stated is None and _dot_general is not dot_general:
+        stated = pending[0].dtype
     for step in steps:
         taken = [pending[i] for i in step.places]
         pending = [x for i, x in enumerate(pending) if i not in step.places]
-        pending.append(_einsum_step(step, taken, precision, preferred_element_type, _dot_general))
+        pending.append(_einsum_step(step, taken, precision, stated, _dot_general))
     (result,) = pending
     return result if preferred_element_type is None else cast(result, dtypes.dtype(preferred_element_type))
 

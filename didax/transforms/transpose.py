@@ -4,8 +4,9 @@
 
 `backward` walks linear equations from the last to the first, asks each primitive for its transpose rule and sums the
 cotangents that meet in one variable. In these equations every variable is linear and every literal is known; a rule
-sees `Undef` in the place of a linear argument. Cotangents nobody sends stay symbolic `Zero`s. Read next:
-`linearize.py` (where linear programs come from), `didax/api/autodiff.py` (vjp and grad).
+sees `Undef` in the place of a linear argument. Cotangents nobody sends stay symbolic `Zero`s, and only backward rules
+of the user's (`transposes_zeros`), which may send something else than a multiple of their cotangent, run for these
+alone. Read next: `linearize.py` (where linear programs come from), `didax/api/autodiff.py` (vjp and grad).
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ def backward(
 ) -> list[Any]:
     """Cotangents of `invars` (or `Zero`s) for cotangents of `outs`, under the current trace."""
     sums: dict[Var, Any] = {}
+    unsent: set[Atom] = set()  # operands to which the rules of equations on the way sent no cotangent
     add = array_ops.add
 
     for out, ct in zip(outs, cotangents, strict=True):
@@ -76,11 +78,15 @@ def backward(
         primitive = eqn.primitive
         if primitive.multiple_results:
             if not any(v in sums for v in eqn.outvars):
-                continue
+                unused = unsent.isdisjoint(eqn.outvars)
+                if unused or not primitive.transposes_zeros:
+                    unsent.update(() if unused else eqn.invars)
+                    continue
             ct: Any = [sums.pop(v) if v in sums else Zero(v.aval) for v in eqn.outvars]
         else:
             ct = sums.pop(eqn.outvars[0], None)
             if ct is None:
+                unsent.update(eqn.invars if eqn.outvars[0] in unsent else ())
                 continue
         args = [Undef(x.aval) if type(x) is Var else x.val for x in eqn.invars]  # type: ignore[union-attr]
         try:
@@ -105,6 +111,7 @@ def backward(
         )
         for i, (x, ct_x) in enumerate(zip(eqn.invars, ct_xs, strict=True)):
             if type(x) is not Var or ct_x is None or type(ct_x) is Zero:
+                unsent.add(x)
                 continue
             try:
                 found = aval_of(ct_x)

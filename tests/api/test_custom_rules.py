@@ -1110,6 +1110,31 @@ def test_none_is_a_zero_cotangent_at_any_depth():
         close(found, dx.tree.map(np.zeros_like, PARAMS))
 
 
+def test_a_backward_rule_runs_where_the_rules_after_it_sent_zeros():
+    """What it returns need not be a multiple of its cotangent: statistics of a pass are sent so. JAX runs it too."""
+
+    @dx.custom_vjp
+    def counted(x):
+        return x * 1.0
+
+    @dx.custom_vjp
+    def silent(x):
+        return x * 2.0
+
+    counted.defvjp(lambda x: (x * 1.0, None), lambda _, ct: (dnp.full_like(ct, 7.0),))
+    silent.defvjp(lambda x: (x * 2.0, None), lambda _, ct: (None,))
+    for f, wanted in (
+        (lambda x: silent(counted(x)), 7),
+        (lambda x: silent(dnp.sin(counted(x))) + x, 8),
+        (lambda x: lax.scan(lambda c, _: (silent(counted(c)), None), x, None, 2)[0], 7),
+        (lambda x: dnp.round(counted(x)), 0),  # no derivative: nothing leads back to the rule
+        (lambda x: (counted(x), x * 1.0)[1], 1),
+    ):
+        assert float(dx.grad(f)(2.0)) == wanted, f
+        assert float(dx.jit(dx.grad(f))(2.0)) == wanted, f
+        assert dx.vmap(dx.grad(f))(dnp.ones(2)).tolist() == [wanted] * 2, f
+
+
 def test_results_have_to_be_arrays():
     f = with_jvp(lambda p, t: (p[0], t[0]), lambda x: {"a": x, "b": "text"})
     text = text_of(TypeError, lambda: f(1.0))

@@ -45,6 +45,31 @@ def test_sums_of_narrow_floats_are_wide_when_eager():
     assert float(lax.dot(ones, ones)) == float(dx.jit(lax.dot)(ones, ones)) == 512
 
 
+@pytest.mark.parametrize(
+    "left, right, wanted",
+    [
+        ("float8_e4m3fn", "float8_e5m2", "float8_e5m2"),
+        ("float16", "bfloat16", "bfloat16"),
+        ("int32", "float8_e4m3fn", "float8_e4m3fn"),
+        ("int4", "uint8", "uint8"),
+        ("uint8", "int8", "int8"),
+        ("complex64", "float32", "complex64"),
+    ],
+)
+def test_operands_of_two_dtypes_give_the_one_of_greater_range(left, right, wanted):
+    """They are multiplied in a dtype that holds both; cotangents have the dtypes of their operands."""
+    x, y = np.array([[1.0, 2, 3]]).astype(left), np.array([[4.0], [5], [6]]).astype(right)
+    for product in (lax.dot, dx.jit(lax.dot)):
+        out = product(x, y)
+        assert out.dtype == product(y.T, x.T).dtype == dx.dtypes.dtype(wanted)
+        assert out.astype("complex64")[0, 0] == np.array(32).astype(wanted).astype("complex64")
+    if "f" in left + right and "int" not in left + right:
+        cts = dx.vjp(lax.dot, x, y)[1](dnp.ones((1, 1), wanted))
+        assert [ct.dtype for ct in cts] == [x.dtype, y.dtype]
+    wide = lax.dot(x, y, preferred_element_type="complex64" if "complex" in left else "float32")
+    assert wide == 32
+
+
 def test_precision_is_a_parameter_of_the_equation():
     """Names, pairs and the option default_matmul_precision reach the program."""
     pair = dx.make_jaxpr(lambda x, y: lax.dot(x, y, precision=("high", lax.Precision.HIGHEST)))(X, Y)
@@ -76,9 +101,9 @@ ERRORS = {
         "either contracting or batch",
     ),
     "dtypes": (
-        lambda: lax.dot(X, Y.astype("int32")),
+        lambda: lax.dot(X.astype("float8_e5m2"), Y.astype("float8_e5m2fnuz")),
         TypeError,
-        r"one dtype.\n  lhs: float32\[2,3\], rhs: int32\[3,4\]\nCast",
+        r"greater range.\n  lhs: float8_e5m2, rhs: float8_e5m2fnuz\nCast",
     ),
     "narrower": (
         lambda: lax.dot(X.astype("int32"), Y.astype("int32"), preferred_element_type="int8"),
