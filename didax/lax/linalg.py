@@ -118,7 +118,7 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
     r, w = aval_of(r_matrix), aval_of(w_vector)
     matrix.check_square("cholesky_update", r, "r_matrix")
     if w.dtype != r.dtype or w.shape != r.shape[:-1]:
-        raise TypeError(
+        raise ArgumentError(
             message(
                 "cholesky_update takes a vector of the dtype and length of the factor's columns.",
                 f"r_matrix: {r}, w_vector: {w}",

@@ -233,6 +233,9 @@ def fftconvolve(
     x, y = _of_one_rank("fftconvolve", x.astype(x.dtype), y.astype(y.dtype))
     along = sorted(set(canonical_axes("fftconvolve", axes, x.ndim)))
     _check_valid("fftconvolve", x, y, mode)
+    broadcast_shapes(
+        "fftconvolve", [tuple(n for a, n in enumerate(v.shape) if a not in along) for v in (x, y)]
+    )
     lengths = [x.shape[a] + y.shape[a] - 1 for a in along]
     if 0 in (*x.shape, *y.shape):
         _check_empty("fftconvolve", x, y, mode, along)
@@ -322,7 +325,7 @@ def _spectrum(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Frequencies, times, and transforms of segments (`power`: products of two of them) with axes (..., f, t)."""
     check_choice(name, "scaling", scaling, "density", "spectrum", "psd")
-    signals = [dnp.moveaxis(v, axis, -1) for v in ([x] if y is None else [x, y])]
+    signals = [_samples_last(name, v, axis) for v in ([x] if y is None else [x, y])]
     length = max(v.shape[-1] for v in signals)
     signals = [dnp.pad(v, [(0, 0)] * (v.ndim - 1) + [(0, length - v.shape[-1])]) for v in signals]
     values, size, step, transform = _segments(name, window, nperseg, noverlap, nfft, length)
@@ -365,10 +368,10 @@ def _nothing(shape: tuple[int, ...], dtype: Any) -> tuple[Array, Array, Array]:
     return real, real, dnp.zeros(shape, dtypes.complex_dtype(wide))
 
 
-def _shape_of_none(signals: Sequence[Array], axis: int) -> tuple[int, ...]:
+def _shape_of_none(name: str, signals: Sequence[Array], axis: int) -> tuple[int, ...]:
     """The shape that signals broadcast to, of which one has no elements: along `axis` the shorter one counts."""
-    moved = [dnp.moveaxis(v, axis, -1).shape for v in signals]
-    batch = broadcast_shapes("csd", [shape[:-1] for shape in moved])
+    moved = [_samples_last(name, v, axis).shape for v in signals]
+    batch = broadcast_shapes(name, [shape[:-1] for shape in moved])
     place = axis % (len(batch) + 1)
     return (*batch[:place], min(shape[-1] for shape in moved), *batch[place:])
 
@@ -379,6 +382,11 @@ def _signal(name: str, x: Any) -> Array:
         fix = "Pass an array with an axis of samples."
         raise ArgumentError(message(f"{name} takes signals.", f"operand: {value.aval}", fix=fix))
     return value.astype(value.dtype)
+
+
+def _samples_last(name: str, x: Array, axis: int) -> Array:
+    (place,) = canonical_axes(name, axis, x.ndim)
+    return dnp.moveaxis(x, place, -1)
 
 
 @array_function
@@ -439,19 +447,8 @@ def csd(
     >>> f.shape, p.shape
     ((3,), (3,))
     """
-    check_choice("csd", "average", average, "mean", "median")
-    first = _signal("csd", x)
-    second = None
-    if y is not None:
-        first, second = [dnp.asarray(v) for v in promote_dtypes("csd", first, _signal("csd", y))]
-    signals = [first] if second is None else [first, second]
-    if not all(v.size for v in signals):
-        f, _, p = _nothing(_shape_of_none(signals, axis), first.dtype)
-        return f, p.real if second is None else p
-    f, _, p = _spectrum("csd", first, second, axis, fs, window, nperseg, noverlap, nfft, detrend, return_onesided,
-                        scaling, None, False, power=True)  # fmt: skip
-    place = axis % p[..., 0].ndim
-    return f, dnp.moveaxis(_averaged(p, average), -1, place)
+    return _mean_power("csd", x, y, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis,
+                       average)  # fmt: skip
 
 
 @array_function
@@ -475,7 +472,29 @@ def welch(
     >>> int(dnp.argmax(p))
     3
     """
-    return csd(x, None, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average)
+    return _mean_power("welch", x, None, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis,
+                       average)  # fmt: skip
+
+
+def _mean_power(
+    name: str, x: Any, y: Any, fs: Any, window: Any, nperseg: Any, noverlap: Any, nfft: Any, trend: Any,
+    onesided: bool, scaling: str, axis: int, average: str,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Frequencies, and the power of a signal or of two, averaged over segments."""
+    check_choice(name, "average", average, "mean", "median")
+    first = _signal(name, x)
+    second = None
+    if y is not None:
+        first, second = [dnp.asarray(v) for v in promote_dtypes(name, first, _signal(name, y))]
+    signals = [first] if second is None else [first, second]
+    if not all(v.size for v in signals):
+        f, _, p = _nothing(_shape_of_none(name, signals, axis), first.dtype)
+        return f, p.real if second is None else p
+    broadcast_shapes(name, [_samples_last(name, v, axis).shape[:-1] for v in signals])
+    f, _, p = _spectrum(name, first, second, axis, fs, window, nperseg, noverlap, nfft, trend, onesided,
+                        scaling, None, False, power=True)  # fmt: skip
+    place = axis % p[..., 0].ndim
+    return f, dnp.moveaxis(_averaged(p, average), -1, place)
 
 
 def _averaged(p: Any, average: str) -> Any:
@@ -557,7 +576,7 @@ def detrend(
     Array([0., 0., 0.], dtype=float32)
     """
     check_choice("detrend", "type", type, "constant", "linear")
-    x = dnp.moveaxis(_signal("detrend", data), axis, -1)
+    x = _samples_last("detrend", _signal("detrend", data), axis)
     if type == "constant":
         return dnp.moveaxis(x - x.mean(-1, keepdims=True), -1, axis)
     n = x.shape[-1]

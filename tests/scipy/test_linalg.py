@@ -104,6 +104,7 @@ def test_eigenvalues_of_two_matrices_and_of_tridiagonal_ones() -> None:
     assert_close(dense @ v, v * w, 1e-4, 1e-5)
     chosen = linalg.eigh_tridiagonal(V, V[1:], eigvals_only=True, select="i", select_range=(1, 2))
     assert_close(chosen, w[1:3], 1e-6)
+    assert linalg.eigh_tridiagonal(V[:0], V[:0])[1].shape == (0, 0)
 
 
 def test_functions_of_matrices() -> None:
@@ -120,6 +121,12 @@ def test_functions_of_matrices() -> None:
     assert dnp.isnan(linalg.expm(1e4 * A, max_squarings=3)).all()
     assert dnp.isnan(linalg.sqrtm(nilpotent)).all()
     empty = np.zeros((2, 0, 0), "float32")
+    assert_close(
+        linalg.solve_sylvester(A, POSITIVE, A, method="eigen"),
+        linalg.solve_sylvester(A, POSITIVE, A),
+        1e-4,
+        1e-4,
+    )
     assert linalg.sqrtm(empty).shape == linalg.solve_sylvester(empty, empty, empty).shape == (2, 0, 0)
     for f, wanted in ((dnp.exp, scipy.linalg.expm(A)), (dnp.sin, scipy.linalg.sinm(A))):
         assert_close(linalg.funm(A, f), wanted.astype("complex64"), 1e-3, 1e-3)

@@ -138,6 +138,9 @@ def test_spectra() -> None:
         for options in trends:
             assert_all_close(signal.detrend(x, **options), scipy.signal.detrend(x, **options), options)
     assert signal.detrend(np.zeros((2, 0))).shape == (2, 0)
+    for f in (signal.detrend, signal.welch):
+        with pytest.raises(ValueError, match=f"{f.__name__} takes an axis of the array"):
+            f(np.zeros((2, 3)), axis=2)
     for empty in (np.zeros((2, 0)), np.zeros((0, 9))):  # of signals without elements there are no spectra
         found = [*signal.stft(empty), *signal.welch(empty, axis=0), *signal.csd(empty, np.ones((1, 9)))]
         theirs = [*scipy.signal.stft(empty), *scipy.signal.welch(empty, axis=0),
@@ -212,6 +215,9 @@ ERRORS = [
     (lambda: signal.convolve2d(X[0], X[0]), "convolve2d takes two matrices"),
     (lambda: signal.stft(X, nperseg=4, noverlap=4), "stft takes overlapping segments"),
     (lambda: signal.welch(X, window="x", nperseg=4), "does not know this window"),
+    (lambda: signal.welch(X, average="x"), "welch has 2 choices of average"),
+    (lambda: signal.csd(X[:2], X[:3], nperseg=4), "broadcasting by csd"),
+    (lambda: signal.fftconvolve(X, X[:2], axes=1), "broadcasting by fftconvolve"),
     (lambda: signal.istft(X[0]), "istft takes transforms with axes of frequency and time"),
     (lambda: signal.detrend(X, bp=9), "detrend takes breakpoints within the data"),
     (lambda: ndimage.map_coordinates(X, [X], 1), "map_coordinates takes coordinates for all axes"),

@@ -192,7 +192,7 @@ def eigh_tridiagonal(
     """
     check_choice("eigh_tridiagonal", "select", select, "a", "i")
     x, y = [dnp.asarray(v) for v in promote_dtypes("eigh_tridiagonal", d, e, to_inexact=True)]
-    if not x.ndim or not y.ndim or y.shape[-1] != x.shape[-1] - 1:
+    if not x.ndim or not y.ndim or y.shape[-1] != max(x.shape[-1] - 1, 0):
         raise ArgumentError(
             message(
                 "eigh_tridiagonal takes a diagonal and one that is shorter by 1.",
@@ -203,7 +203,7 @@ def eigh_tridiagonal(
     batch = broadcast_shapes("eigh_tridiagonal", [x.shape[:-1], y.shape[:-1]])
     x, y = broadcast(x, batch + x.shape[-1:]), broadcast(y, batch + y.shape[-1:])
     n = x.shape[-1]
-    beside = dnp.concatenate([y, dnp.zeros((*batch, 1), y.dtype)], -1)
+    beside = dnp.concatenate([y, dnp.zeros((*batch, n - y.shape[-1]), y.dtype)], -1)
     below = dnp.arange(n)[:, None] == dnp.arange(n) + 1
     dense = dnp.where(below, beside[..., None, :], matrix.on_diagonal(matrix.as_rows(x, n)))
     if select == "i" and select_range is None:

@@ -340,7 +340,7 @@ def by_schur(a: Any, b: Any, c: Any, tol: float = 0.0) -> Any:
 
 def by_eigenvectors(a: Any, b: Any, c: Any, tol: float = 0.0) -> Any:
     """The solution by the eigenvectors of both matrices."""
-    x = _by_eigenvectors(a, b, c, tol)
+    x = _by_eigenvectors(a, b, c.astype(dtypes.complex_dtype(c.dtype)), tol)
     return x if dtypes.is_complex(c.dtype) else x.real
 
 
