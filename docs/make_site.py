@@ -137,7 +137,15 @@ def indexed(entry: dict[str, Any]) -> dict[str, Any]:
         paragraphs = re.findall(r"<p>.*?</p>", text, flags=re.DOTALL)
         text = " ".join(paragraphs[:1] if anchor or page in GENERATED else paragraphs)
     plain = " ".join(re.sub(r"<[^>]*>", " ", text).split())
-    return {**entry, "title": re.sub(r"<[^>]*>", "", entry["title"]), "text": plain.removesuffix(" Source")}
+    title = re.sub(r"<[^>]*>", "", entry["title"])
+    return {**entry, "title": title, "text": plain.removesuffix(" Source"), "boost": boost(page)}
+
+
+def boost(page: str) -> float:
+    """How much a page counts in the search: who types a common word looks for a guide, then for a name."""
+    if page in GENERATED or page.startswith(("design/", "reference/didax.ex")):
+        return 0.3
+    return 1 if "/" in page else 4
 
 
 def is_made_of_code(src_uri: str) -> bool:

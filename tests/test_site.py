@@ -72,6 +72,7 @@ def test_the_navigation_names_pages_that_exist():
     assert pages and not [page for page in pages if page not in made and not (ROOT / "docs" / page).exists()]
     folders = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").glob("*/*.md")]
     assert set(folders) <= set(pages), "the build fails for a page of a folder that is not in the navigation"
+    assert len(set(pages)) == len(pages), "a page has one place in the navigation"
 
 
 def test_pictures_are_lazy_and_have_a_size():
@@ -115,7 +116,8 @@ def test_the_index_of_the_search_has_no_code_and_no_generated_tables():
         "title": "<code>abs</code>",
         "text": "<pre><code>abs(x)\n</code></pre> <p>Return the <code>absolute</code> value.</p> <p>More.</p>",
     }
-    assert make_site.indexed(entry) == {**entry, "title": "abs", "text": "Return the absolute value."}
+    found = make_site.indexed(entry)
+    assert found == {**entry, "title": "abs", "text": "Return the absolute value.", "boost": 1}
     page = {
         "location": "reference/didax.lax.html",
         "title": "didax.lax",
@@ -124,3 +126,11 @@ def test_the_index_of_the_search_has_no_code_and_no_generated_tables():
     assert make_site.indexed(page)["text"] == "A. B."
     guide = {"location": "loops.html#how", "title": "How", "text": "<p>A.</p> <pre>x = 1</pre> name value"}
     assert make_site.indexed(guide)["text"] == "A. name value"
+
+
+def test_the_search_puts_guides_first():
+    import make_site
+
+    order = ["loops.html", "reference/didax.lax.html", "design/loops.html"]
+    assert sorted(order, key=make_site.boost, reverse=True) == order
+    assert make_site.boost("changelog.html") == make_site.boost("design/loops.html")
