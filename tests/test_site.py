@@ -86,6 +86,34 @@ def test_pictures_are_lazy_and_have_a_size():
     )
 
 
+def test_a_page_waits_for_one_stylesheet_and_for_no_script(tmp_path):
+    import make_site
+
+    links = [
+        '<link rel="stylesheet" href="../assets/stylesheets/main.1a.min.css">',
+        '<link rel="stylesheet" href="../assets/stylesheets/palette.2b.min.css">',
+        '<link rel="stylesheet" href="../site/site.css">',
+    ]
+    page = make_site.shown_at_once("\n".join([*links, '<script src="a.js"></script>', "<script>x</script>"]))
+    assert page.split() == [
+        *links[0].split(),
+        "<script",
+        "defer",
+        'src="a.js"></script>',
+        "<script>x</script>",
+    ]
+    for name in (
+        "assets/stylesheets/main.1a.min.css",
+        "assets/stylesheets/palette.2b.min.css",
+        "site/site.css",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    make_site.join_stylesheets(tmp_path)
+    joined = (tmp_path / "assets/stylesheets/main.1a.min.css").read_text().split()
+    assert [Path(name).name for name in joined] == ["main.1a.min.css", "palette.2b.min.css", "site.css"]
+
+
 def test_anchors_are_no_markdown():
     import reference
 
