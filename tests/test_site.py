@@ -86,6 +86,12 @@ def test_pictures_are_lazy_and_have_a_size():
     )
 
 
+def test_the_build_fails_for_warnings():
+    """A strict build counts warnings, but not with `--quiet`: a link to a heading that is gone went unnoticed."""
+    (build,) = re.findall(r"-m mkdocs build(.*)", (ROOT / "Makefile").read_text())
+    assert build.strip() == "" and "strict: true" in (ROOT / "mkdocs.yml").read_text()
+
+
 def test_a_page_waits_for_one_stylesheet_and_for_no_script(tmp_path):
     import make_site
 
