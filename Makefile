@@ -87,8 +87,9 @@ format: $(DEV_READY)
 bench: $(DEV_READY)
 	$(BIN)/python -m benchmarks
 
+# Not with --quiet: MkDocs would not count the warnings for which a strict build fails.
 docs: $(DOCS_READY)
-	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/python -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/python -m mkdocs build
 	@echo 'the site is in out/site/index.html'
 
 fuzz: $(DEV_READY)

@@ -9,6 +9,7 @@
 
 - The index of the search has every heading and every public name, with what prose says of them; it is loaded when
   the reader opens the search.
+- A page waits for one stylesheet, and for no script.
 
 `reference.py` has what is public, and what is said of it.
 """
@@ -107,9 +108,29 @@ def with_lazy_pictures(html: str, folder: str) -> str:
     return re.sub(r'<img( [^>]*?)src="([^"]*)"', lazy, html)
 
 
+def on_post_page(html: str, page: Any, config: Any) -> str:
+    """Nothing keeps a page from being shown but its text and one stylesheet."""
+    return shown_at_once(html)
+
+
+def shown_at_once(html: str) -> str:
+    """A page without the stylesheets that `join_stylesheets` puts into the first one, and whose scripts wait for it."""
+    html = re.sub(r'<link rel="stylesheet" href="[^"]*(?:/palette\.\w+\.min|site/site)\.css">\s*', "", html)
+    return html.replace('<script src="', '<script defer src="')
+
+
+def join_stylesheets(site: Path) -> None:
+    """Put the theme's colours and our own rules behind the theme's other rules: one file in place of three."""
+    styles = site / "assets/stylesheets"
+    (main,), (palette,) = styles.glob("main.*.min.css"), styles.glob("palette.*.min.css")
+    parts = [main, palette, site / "site/site.css"]
+    main.write_text("\n".join(part.read_text() for part in parts))
+
+
 def on_post_build(config: Any) -> None:
-    """A smaller index for the search, which pages load when the reader opens the search."""
+    """One stylesheet, and a smaller index for the search, which pages load when the reader opens the search."""
     site = Path(config.site_dir)
+    join_stylesheets(site)
     path = site / "search/search_index.json"
     index = json.loads(path.read_text())
     index["docs"] = [indexed(entry) for entry in index["docs"]]
@@ -137,7 +158,15 @@ def indexed(entry: dict[str, Any]) -> dict[str, Any]:
         paragraphs = re.findall(r"<p>.*?</p>", text, flags=re.DOTALL)
         text = " ".join(paragraphs[:1] if anchor or page in GENERATED else paragraphs)
     plain = " ".join(re.sub(r"<[^>]*>", " ", text).split())
-    return {**entry, "title": re.sub(r"<[^>]*>", "", entry["title"]), "text": plain.removesuffix(" Source")}
+    title = re.sub(r"<[^>]*>", "", entry["title"])
+    return {**entry, "title": title, "text": plain.removesuffix(" Source"), "boost": boost(page)}
+
+
+def boost(page: str) -> float:
+    """How much a page counts in the search: who types a common word looks for a guide, then for a name."""
+    if page in GENERATED or page.startswith(("design/", "reference/didax.ex")):
+        return 0.3
+    return 1 if "/" in page else 4
 
 
 def is_made_of_code(src_uri: str) -> bool:

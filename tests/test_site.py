@@ -72,6 +72,7 @@ def test_the_navigation_names_pages_that_exist():
     assert pages and not [page for page in pages if page not in made and not (ROOT / "docs" / page).exists()]
     folders = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").glob("*/*.md")]
     assert set(folders) <= set(pages), "the build fails for a page of a folder that is not in the navigation"
+    assert len(set(pages)) == len(pages), "a page has one place in the navigation"
 
 
 def test_pictures_are_lazy_and_have_a_size():
@@ -83,6 +84,40 @@ def test_pictures_are_lazy_and_have_a_size():
     assert lazy.startswith('<img loading="lazy" width="') and lazy.endswith(
         '<img loading="lazy" alt="b" src="b.svg" />'
     )
+
+
+def test_the_build_fails_for_warnings():
+    """A strict build counts warnings, but not with `--quiet`: a link to a heading that is gone went unnoticed."""
+    (build,) = re.findall(r"-m mkdocs build(.*)", (ROOT / "Makefile").read_text())
+    assert build.strip() == "" and "strict: true" in (ROOT / "mkdocs.yml").read_text()
+
+
+def test_a_page_waits_for_one_stylesheet_and_for_no_script(tmp_path):
+    import make_site
+
+    links = [
+        '<link rel="stylesheet" href="../assets/stylesheets/main.1a.min.css">',
+        '<link rel="stylesheet" href="../assets/stylesheets/palette.2b.min.css">',
+        '<link rel="stylesheet" href="../site/site.css">',
+    ]
+    page = make_site.shown_at_once("\n".join([*links, '<script src="a.js"></script>', "<script>x</script>"]))
+    assert page.split() == [
+        *links[0].split(),
+        "<script",
+        "defer",
+        'src="a.js"></script>',
+        "<script>x</script>",
+    ]
+    for name in (
+        "assets/stylesheets/main.1a.min.css",
+        "assets/stylesheets/palette.2b.min.css",
+        "site/site.css",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    make_site.join_stylesheets(tmp_path)
+    joined = (tmp_path / "assets/stylesheets/main.1a.min.css").read_text().split()
+    assert [Path(name).name for name in joined] == ["main.1a.min.css", "palette.2b.min.css", "site.css"]
 
 
 def test_anchors_are_no_markdown():
@@ -115,7 +150,8 @@ def test_the_index_of_the_search_has_no_code_and_no_generated_tables():
         "title": "<code>abs</code>",
         "text": "<pre><code>abs(x)\n</code></pre> <p>Return the <code>absolute</code> value.</p> <p>More.</p>",
     }
-    assert make_site.indexed(entry) == {**entry, "title": "abs", "text": "Return the absolute value."}
+    found = make_site.indexed(entry)
+    assert found == {**entry, "title": "abs", "text": "Return the absolute value.", "boost": 1}
     page = {
         "location": "reference/didax.lax.html",
         "title": "didax.lax",
@@ -124,3 +160,11 @@ def test_the_index_of_the_search_has_no_code_and_no_generated_tables():
     assert make_site.indexed(page)["text"] == "A. B."
     guide = {"location": "loops.html#how", "title": "How", "text": "<p>A.</p> <pre>x = 1</pre> name value"}
     assert make_site.indexed(guide)["text"] == "A. name value"
+
+
+def test_the_search_puts_guides_first():
+    import make_site
+
+    order = ["loops.html", "reference/didax.lax.html", "design/loops.html"]
+    assert sorted(order, key=make_site.boost, reverse=True) == order
+    assert make_site.boost("changelog.html") == make_site.boost("design/loops.html")

@@ -311,7 +311,7 @@ class PairTrace(Trace):
 class JVPTrace(PairTrace):
     """Carries tangents along."""
 
-    rules = ("jvp",)
+    rules = ("jvp",)  # the first of these that a primitive has; chapter 5 adds one
 
     def apply_rule(self, primitive, primals, tangents, params):
         return primitive.rule(*self.rules)(primals, tangents, **params)
@@ -934,9 +934,10 @@ def transpose_jaxpr(jaxpr, linear):
 
 @cache
 def linearize_jaxprs(jaxprs):
-    """The halves of programs of which one will run; a mark, False, for each residual.
+    """The known halves and the unknown halves of programs of which one will run.
 
-    Whichever program runs returns the residuals of all, with zeros for those of others.
+    Whichever program runs returns the residuals of all, with zeros for those of the others.
+    The third result has a False for each residual: a loop, in chapter 6, does not carry it.
     """
     splits = list(map(linearize_jaxpr, jaxprs))
     num_outs = len(jaxprs[0].outvars)
@@ -1062,6 +1063,7 @@ class Scan(Call):
         return [y if c else swap_leading(y) for y, c in zip(outs, carried[1])], dims
 
     def transpose(self, cts, *args, carried, reverse, **params):
+        # A carry may be known when the loop begins, and depends on unknown values after a step.
         args = [Undef(x.aval) if c else x for x, c in zip(args, carried[0])]
         return super().transpose(cts, *args, carried=carried, reverse=not reverse, **params)
 
