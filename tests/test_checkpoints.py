@@ -216,7 +216,7 @@ import sys
 from didax import checkpoints
 folder, mode = sys.argv[1:]
 mesh2 = dx.make_mesh((2, dx.device_count() // 2), ("a", "b"))
-grid = np.arange(32.0, dtype="f").reshape(8, 4)
+grid = np.arange(64.0, dtype="f").reshape(8, 8)
 layouts = {"w": dx.NamedSharding(mesh2, dx.P("a", "b")), "k": dx.NamedSharding(mesh, dx.P("data")),
            "r": whole, "h": dx.NamedSharding(mesh2, dx.P(None, "a"))}
 values = {"w": grid, "k": random.split(random.key(5), 8), "r": dnp.ones(3, "bfloat16"), "h": grid.astype("int8")}

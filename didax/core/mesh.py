@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from didax.core import config
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 
 
 class AxisType(enum.Enum):
@@ -261,6 +261,14 @@ _meshes: WeakValueDictionary[Any, Mesh] = WeakValueDictionary()
 _entered: ContextVar[tuple[_Entered, ...]] = ContextVar("didax_meshes", default=())
 
 
+ONE_DEVICE = ("one device",)  # the axis of the meshes that stand for a device alone
+
+
+def mesh_of_device(device: Any) -> Mesh:
+    """The mesh that stands for a device alone, where a program wants one."""
+    return Mesh([device], ONE_DEVICE)
+
+
 def meshes_like(mesh: AbstractMesh) -> list[Mesh]:
     """The meshes of devices there are with axes of these names and lengths, one for each order."""
     found = [known for known in list(_meshes.values()) if known.shape_tuple == mesh.shape_tuple]
@@ -287,7 +295,7 @@ def _checked_types(types: Any, names: tuple[str, ...]) -> tuple[AxisType, ...]:
     found = (types,) * len(names) if isinstance(types, AxisType) else tuple(types)
     if len(found) != len(names) or not all(isinstance(t, AxisType) for t in found):
         rule = "axis_types has one AxisType for each axis of the mesh."
-        raise ValueError(
+        raise ArgumentError(
             message(rule, f"axis_types: {found}, axis_names: {names}", fix="Give as many types as names.")
         )
     return found

@@ -20,7 +20,16 @@ from didax.core.mesh import AxisType, Mesh, current_mesh
 from didax.core.sharding import Index, NamedSharding
 from didax.primitives.inspection import inspect_sharding_p
 from didax.primitives.sharding import loosen_p, sharding_constraint_p
-from didax.runtime.array import ConcreteArray, PlacedArray, Shard, as_concrete, keys_of, on_device, with_keys
+from didax.runtime.array import (
+    ConcreteArray,
+    PlacedArray,
+    Shard,
+    as_concrete,
+    join_sharers,
+    keys_of,
+    on_device,
+    with_keys,
+)
 from didax.runtime.explicit import on_devices
 from didax.xla.inspection import Inspection
 
@@ -242,7 +251,9 @@ def _exchanged(array: ShardedArray, sharding: NamedSharding) -> ConcreteArray:
 
 def _relabelled(array: ShardedArray, sharding: NamedSharding) -> ShardedArray:
     """The array by another name of its sharding; the parts stay where they are."""
-    relabelled = from_shards(array.aval, sharding, [shard.data for shard in array.addressable_shards])
+    relabelled = ShardedArray(array.aval.update(sharding=sharding), array.device_buffer(), sharding)
+    relabelled._value = array._value
+    join_sharers(array, relabelled)
     with_keys(relabelled, keys_of(array))
     return relabelled
 
@@ -259,9 +270,17 @@ def from_callback(aval: ShapedArray, sharding: NamedSharding, data: Callable[[In
     for device, index, part in zip(sharding.devices, sharding.indices(aval.shape), places, strict=True):
         if device in local:
             if part not in parts:
-                parts[part] = np.ascontiguousarray(np.asarray(data(index), physical.dtype))
+                parts[part] = np.asarray(data(index), physical.dtype, order="C")
             values.append(parts[part])
     return ShardedArray(aval.update(sharding=sharding), put_shards(values, physical, sharding), sharding)
+
+
+def on_its_device(array: ConcreteArray) -> ConcreteArray:
+    """The array; where its mesh stands for a device alone, as the array that it is on this device."""
+    if not isinstance(array, ShardedArray) or not array.sharding.is_one_device:
+        return array
+    (shard,) = array.addressable_shards
+    return with_keys(shard.data, keys_of(array))
 
 
 def check_takes_part(sharding: NamedSharding) -> None:
@@ -302,7 +321,7 @@ def constrain(x: Any, *, sharding: NamedSharding, **_: Any) -> ConcreteArray:
     check_takes_part(sharding)
     if job.current is not None and not (isinstance(array, ShardedArray) or sharding.is_fully_addressable):
         _check_same(array, sharding)
-    return place(array, sharding)
+    return on_its_device(place(array, sharding))
 
 
 @give(loosen_p, "evaluate")

@@ -141,6 +141,8 @@ def test_resharding_between_any_two() -> None:
     single = dx.device_put(y, dx.devices()[3])
     assert single.devices() == {dx.devices()[3]}
     np.testing.assert_array_equal(np.asarray(single), x)
+    scalar = dx.device_put(3.5, NamedSharding(mesh, P()))
+    assert np.asarray(scalar).shape == () and float(scalar) == 3.5
 
 
 def test_a_format_lays_arrays_out_as_its_sharding_says() -> None:
@@ -177,6 +179,69 @@ def test_arrays_made_of_parts() -> None:
         assert found.sharding is place
         np.testing.assert_array_equal(np.asarray(found), whole)
     assert [s.data.shape for s in x.global_shards] == [(2, 2)] * 8
+    keys = dx.random.split(dx.random.key(0), 4)
+    w = dx.make_array_from_callback((4,), NamedSharding(mesh_of(), P("a")), lambda index: keys[index])
+    assert (dx.random.key_data(w) == dx.random.key_data(keys)).all() and w.sharding.spec == P("a")
+
+
+def test_a_sharding_of_one_device_makes_arrays_on_one_device() -> None:
+    place = sharding.SingleDeviceSharding(dx.devices()[2])
+    x = np.ones(4, "float32")
+    compiled = dx.jit(lambda x: x * 2, out_shardings=place)
+    for y in (
+        dx.make_array_from_callback((4,), place, lambda index: x[index]),
+        dx.jit(lambda x: x * 2, in_shardings=place)(x),
+        compiled(x),
+        compiled(compiled(x)),  # compiled already, and an argument that lies there
+        lax.with_sharding_constraint(x, place),
+    ):
+        assert y.sharding == place and y.committed and (y + 1).devices() == {dx.devices()[2]}
+    assert compiled.lower(x).compile().output_shardings == place
+
+
+def test_a_mesh_without_axes_is_none() -> None:
+    empty = Mesh(np.empty((), object), ())
+    with dx.set_mesh(mesh_of()), dx.set_mesh(empty):
+        assert len(dnp.ones(3).sharding.device_set) == 1 and sharding.get_mesh().empty
+        with sharding.use_abstract_mesh(mesh_of().abstract_mesh):
+            assert sharding.get_abstract_mesh().size == 8
+            with sharding.use_abstract_mesh(empty.abstract_mesh):
+                assert sharding.get_abstract_mesh().empty
+
+
+def test_specs_of_open_sums_compare_and_print_and_no_array_has_one() -> None:
+    """`unreduced=` and `reduced=` of specs are as in JAX; that sums are left open is refused where a mesh is met."""
+    made = [(P, dict(unreduced={"b"})), (P, dict(reduced={"b"})), (P, {})]
+    for make, kinds in made:
+        ours, theirs = make("a", **kinds), jax.P("a", **kinds)
+        assert (str(ours), ours.unreduced, ours.reduced) == (str(theirs), theirs.unreduced, theirs.reduced)
+        assert pickle.loads(pickle.dumps(ours)) == ours and hash(ours.update()) == hash(ours)
+        assert [ours == P("a", **other) for _, other in made] == [kinds == other for _, other in made]
+    for bad, error in ((dict(unreduced={"a"}), ValueError), (dict(reduced="b"), TypeError)):
+        for spec in (P, jax.P):
+            with pytest.raises(error):
+                spec("a", **bad)
+    open_sum = P("a", unreduced={"b"})
+    for use in (
+        lambda: NamedSharding(mesh_of(), open_sum),
+        lambda: dx.shard_map(lambda x: x, mesh=mesh_of(), in_specs=P("a"), out_specs=open_sum)(dnp.ones(4)),
+    ):
+        with pytest.raises(NotImplementedError, match=r"unreduced=\{'b'\}"):
+            use()
+
+
+def test_a_layout_that_splits_a_mesh_axis_keeps_the_order_of_the_devices() -> None:
+    from didax.xla.client import hlo
+    from didax.xla.partition import found_sharding
+
+    mesh = mesh_of()
+    for order in ((0, 1, 2), (1, 0, 2), (2, 0, 1)):
+        tiles = hlo.HloSharding.iota_tile([4, 2], [2, 2, 2], order)
+        found = found_sharding(tiles, mesh, 2)
+        assert list(found.devices) == list(mesh.devices.flat)
+        devices = np.arange(8).reshape(2, 2, 2).transpose(order).reshape(4, 2)
+        places = dict(zip(range(8), found.parts(2)[1], strict=True))
+        assert all(places[devices[i, j]] == (i, j) for i in range(4) for j in range(2))
 
 
 def test_printing_iterating_indexing_pickling_and_copying() -> None:
@@ -202,6 +267,18 @@ def test_donation_across_shardings() -> None:
     np.testing.assert_array_equal(np.asarray(twin) + 1, np.asarray(y))
     with pytest.raises(RuntimeError, match="donated"):
         x + 1
+    for also in (lambda z: z, lambda z: dx.device_put(z, NamedSharding(mesh_of(), P("a", "b")))):
+        z = dx.device_put(np.ones((8, 8), "float32"), place)
+        with pytest.raises(RuntimeError, match="passed to a compiled function twice"):
+            dx.jit(lambda x, y: x + y, donate_argnums=0)(z, also(z))  # XLA would end the process
+        with pytest.raises(RuntimeError, match="passed to a compiled function twice"):
+            dx.jit(lambda x, z=z: x + z, donate_argnums=0)(z)
+    named = dx.device_put(z, NamedSharding(mesh_of((4, 2), ("b", "a")), P(("b", "a"))))
+    renamed = dx.device_put(
+        named, NamedSharding(mesh_of((8,), ("c",)), P("c"))
+    )  # the same parts by another name
+    step(named)
+    assert named.is_deleted() and (renamed == 1).all()
 
 
 def test_random_keys_have_the_same_bits_in_any_sharding() -> None:
@@ -229,9 +306,14 @@ def test_random_keys_have_the_same_bits_in_any_sharding() -> None:
         (lambda m: NamedSharding(m.abstract_mesh, P("a")).devices, ValueError, "has no devices"),
         (lambda m: dx.make_array_from_callback((8,), NamedSharding(m, P("a")), lambda i: np.ones(3)), ValueError, "has the shape that its index says"),
         (lambda m: dx.make_array_from_single_device_arrays((8,), NamedSharding(m, P("a")), [dnp.ones(4)]), ValueError, "one part for each device"),
+        (lambda m: dx.make_array_from_single_device_arrays((8,), NamedSharding(m, P("a")), [np.ones(4)] * 8), TypeError, "a list of arrays, each of which lies on a device"),
+        (lambda m: dx.make_array_from_single_device_arrays((8.0,), NamedSharding(m, P("a")), []), TypeError, "integer"),
+        (lambda m: m.update(axis_types=("Auto", "Auto")), TypeError, "one AxisType for each axis"),
+        (lambda m: dx.jit(lambda x: x, out_shardings=NamedSharding(m.update(devices=m.devices[::-1]), P("a")))(dx.device_put(np.ones(8), NamedSharding(m, P("a")))), ValueError, "same devices, in the same order"),
+        (lambda m: dx.jit(lambda x, y: (x, y), in_shardings=(NamedSharding(m.update(devices=m.devices[::-1]), P("a")), NamedSharding(m, P("a"))))(np.ones(8), np.ones(8)), ValueError, "same devices, in the same order"),
         (lambda m: dx.device_put(np.ones(8), dx.devices()[1]) + dx.device_put(np.ones(8), NamedSharding(m, P("a"))), ValueError, "same devices"),
     ],
-    ids=range(14),
+    ids=range(19),
 )  # fmt: skip
 def test_errors_name_the_rule_and_the_numbers(bad, error, says) -> None:
     with pytest.raises(error) as caught:
