@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 
 import didax as dx
+import didax.numpy as dnp
+from didax import nn
+from didax.api import whole_functions
+from didax.core import config
 from didax.core.primitive import Primitive
 from didax.primitives.elementwise import add, exp, mul, sin
 from didax.runtime import eager, numpy_plans
 from didax.runtime.array import as_concrete
+from tests.checks import python_calls
 
 
 def test_small_arrays_are_evaluated_with_numpy_and_large_ones_compiled(monkeypatch: pytest.MonkeyPatch):
@@ -109,3 +114,77 @@ def test_a_tracer_that_outlived_its_trace_is_reported():
     dx.jit(lambda x: kept.append(x) or x)(1.0)
     with pytest.raises(TypeError, match="after the transformation that made it had ended"):
         sin(kept[0])
+
+
+# --- Functions that are evaluated as a whole -----------------------------------------------------------------
+
+WHOLE = {
+    "softmax": nn.softmax,
+    "log_softmax": lambda x: nn.log_softmax(x, axis=0),
+    "logsumexp": lambda x: nn.logsumexp(x, -1, keepdims=True),
+    "standardize": nn.standardize,
+    "gelu": lambda x: nn.gelu(x, approximate=False),
+    "elu": lambda x: nn.elu(x, 0.5),
+    "relu6": nn.relu6,
+    "mean": lambda x: x.mean(axis=(0, 1)),
+    "var": lambda x: dnp.var(x, axis=0, ddof=1),
+    "median": dnp.median,
+    "quantile": lambda x: dnp.quantile(x, 0.3, axis=1),
+    "nanmean": dnp.nanmean,
+    "nan_to_num": lambda x: dnp.nan_to_num(x, nan=2.0),
+    "where": lambda x: dnp.where(x > 0, x, -0.0),
+    "clip": lambda x: dnp.clip(x, -1, 1),
+    "isclose": lambda x: dnp.isclose(x, x * 1.0001),
+    "cov": dnp.cov,
+    "tril": lambda x: dnp.tril(x, -1),
+    "norm": lambda x: dnp.linalg.norm(x, axis=0),
+    "kron": lambda x: dnp.kron(x, x),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+def test_functions_evaluated_as_a_whole_give_the_bits_of_single_operations(
+    name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+):
+    f = WHOLE[name]
+    first = np.array([[0.5, -0.0, 3.0], [-1.5, 0.0, 2.0], [1e30, 7.0, -0.25]], "float32")
+    odd = np.array([[np.nan, -0.0, np.inf], [-np.inf, 1e-40, 2.0], [0.0, -7.0, np.nan]], "float32")
+    x, y = [
+        dnp.asarray(np.nan_to_num(a) % 100 if dtype == "int32" else a).astype(dtype) for a in (first, odd)
+    ]
+    with monkeypatch.context() as patch:
+        patch.setattr(whole_functions, "_FIRST_CALLS", 1 << 30)
+        dx.clear_caches()
+        want = [f(x), f(y)]
+    for _ in range(5):
+        got = [f(x), f(y)]
+    for a, b in zip(got, want, strict=True):
+        assert a.aval is b.aval
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+def test_a_function_evaluated_as_a_whole_is_few_python_calls(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(config, "operations_were_watched", False)  # as where nobody has looked for NaNs yet
+    x = dnp.asarray(np.arange(6, dtype="float32").reshape(2, 3))
+    limits = {nn.softmax: 40, nn.elu: 20, dnp.var: 30, dnp.median: 120, dnp.mean: 15, dnp.linalg.norm: 20}
+    for f, limit in limits.items():
+        assert python_calls(f, x) <= limit, f.__name__
+
+
+def test_functions_evaluated_as_a_whole_notice_options_transformations_and_errors():
+    x = dnp.asarray([1.0, 2.0, 3.0])
+    for _ in range(5):
+        dnp.std(x)
+    with dx.debug_nans(True), pytest.raises(FloatingPointError):
+        dnp.std(x * float("inf"))
+    assert dx.vmap(nn.softmax)(x[:, None]).shape == (3, 1)
+    assert dx.grad(lambda x: nn.softmax(x)[0])(x[:2]).shape == (2,)
+    for _ in range(5):
+        with pytest.raises(ValueError, match="axis"):
+            dnp.mean(x, axis=3)
+        assert dnp.mean(x, axis=0, keepdims=True).shape == (1,)
+        assert dnp.mean(x, axis=0, keepdims=False).shape == ()
+        assert nn.elu(x[:1], 1.0).dtype == nn.elu(x[:1], 1).dtype == np.float32
+        assert np.signbit(dnp.where(x > 5, x, -0.0)[0]) and not np.signbit(dnp.where(x > 5, x, 0.0)[0])
+        assert nn.relu(dnp.zeros(2)) is not nn.relu(dnp.zeros(2))

@@ -200,7 +200,13 @@ ABSENT_KEYWORDS = {
 }  # fmt: skip
 
 
-DOORS = {dnp.array.__code__, dnp.tensordot.__code__, dx.lax.sin.__code__, dx.random.uniform.__code__}
+DOORS = {
+    dnp.array.__code__,
+    dnp.mean.__code__,
+    dnp.tensordot.__code__,
+    dx.lax.sin.__code__,
+    dx.random.uniform.__code__,
+}
 
 
 def optional_keywords(function: object) -> dict[str, object]:

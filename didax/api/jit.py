@@ -78,7 +78,7 @@ class JitFunction(RepeatedCalls[P, R], FunctionObject):
         if not eager or found.program is None:
             return found.result(found.bind(leaves))
         outs = found.run(leaves)
-        self._remember_call(found, dynamic, named, static, leaves, avals, state)
+        self._remember_call(found, dynamic, named, static, leaves, avals, state, (args, kwargs))
         return found.result(outs)
 
     def _specialize(

@@ -11,6 +11,7 @@ from typing import Any
 
 import didax.numpy as dnp
 from didax import lax
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.errors import check_choice
 from didax.core.value import Array
@@ -30,6 +31,7 @@ def _inexact(x: Any) -> Array:
     return cast(x, *inexact(x.dtype, x.weak_type))
 
 
+@evaluated_whole
 def relu(x: Any) -> Array:
     """Return max(x, 0), with derivative 0 at 0.
 
@@ -41,6 +43,7 @@ def relu(x: Any) -> Array:
     return dnp.where(x <= 0, dnp.zeros_like(x), x)
 
 
+@evaluated_whole
 def relu6(x: Any) -> Array:
     """Return min(max(x, 0), 6).
 
@@ -75,6 +78,7 @@ def tanh(x: Any) -> Array:
     return dnp.tanh(x)
 
 
+@evaluated_whole
 @bytes_in_float32
 def softplus(x: Any) -> Array:
     """Return log(1 + exp(x)).
@@ -112,6 +116,7 @@ def sparse_sigmoid(x: Any) -> Array:
     return dnp.clip((_inexact(x) + 1.0) / 2.0, 0.0, 1.0)
 
 
+@evaluated_whole
 @halves_in_float32
 def squareplus(x: Any, b: Any = 4) -> Array:
     """Return (x + sqrt(x^2 + b)) / 2, a smooth relu (Barron, 2021); `b` >= 0 is the width of its bend.
@@ -136,6 +141,7 @@ def identity(x: Any) -> Array:
     return sharing(dnp.asarray(x))
 
 
+@evaluated_whole
 @bytes_in_float32
 def soft_sign(x: Any) -> Array:
     """Return x / (1 + |x|).
@@ -149,6 +155,7 @@ def soft_sign(x: Any) -> Array:
     return x / (dnp.abs(x) + 1)
 
 
+@evaluated_whole
 @bytes_in_float32
 def silu(x: Any) -> Array:
     """Return x * sigmoid(x), also called swish.
@@ -165,6 +172,7 @@ def silu(x: Any) -> Array:
 swish = silu
 
 
+@evaluated_whole
 @bytes_in_float32
 def log_sigmoid(x: Any) -> Array:
     """Return log(sigmoid(x)).
@@ -177,6 +185,7 @@ def log_sigmoid(x: Any) -> Array:
     return -softplus(-_inexact(x))
 
 
+@evaluated_whole
 @bytes_in_float32
 def mish(x: Any) -> Array:
     """Return x * tanh(softplus(x)).
@@ -190,6 +199,7 @@ def mish(x: Any) -> Array:
     return x * dnp.tanh(softplus(x))
 
 
+@evaluated_whole
 @bytes_in_float32
 def elu(x: Any, alpha: Any = 1.0) -> Array:
     """Return x above 0, and alpha * (exp(x) - 1) below.
@@ -203,6 +213,7 @@ def elu(x: Any, alpha: Any = 1.0) -> Array:
     return dnp.where(x > 0, x, alpha * dnp.expm1(dnp.where(x > 0, 0.0, x)))
 
 
+@evaluated_whole
 @bytes_in_float32
 def celu(x: Any, alpha: Any = 1.0) -> Array:
     """Return x above 0, and alpha * (exp(x / alpha) - 1) below.
@@ -216,6 +227,7 @@ def celu(x: Any, alpha: Any = 1.0) -> Array:
     return dnp.where(x > 0, x, alpha * dnp.expm1(dnp.where(x > 0, 0.0, x) / alpha))
 
 
+@evaluated_whole
 @bytes_in_float32
 def selu(x: Any) -> Array:
     """Return the scaled elu of self-normalising networks (Klambauer and others, 2017).
@@ -228,6 +240,7 @@ def selu(x: Any) -> Array:
     return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717)
 
 
+@evaluated_whole
 @bytes_in_float32
 def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Array:
     """Return x above 0, and negative_slope * x below.
@@ -241,6 +254,7 @@ def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Array:
     return dnp.where(x >= 0, x, negative_slope * x)
 
 
+@evaluated_whole
 @bytes_in_float32
 def gelu(x: Any, approximate: bool = True) -> Array:
     """Return x times the normal distribution function at x (Hendrycks and Gimpel, 2016).
@@ -258,6 +272,7 @@ def gelu(x: Any, approximate: bool = True) -> Array:
     return 0.5 * x * lax.erfc(-x / math.sqrt(2))
 
 
+@evaluated_whole
 @bytes_in_float32
 def glu(x: Any, axis: int = -1) -> Array:
     """Return the first half of an axis times the sigmoid of the second half; the axis has an even length.
@@ -271,6 +286,7 @@ def glu(x: Any, axis: int = -1) -> Array:
     return a * sigmoid(b)
 
 
+@evaluated_whole
 def hard_tanh(x: Any) -> Array:
     """Return x limited to [-1, 1].
 
@@ -283,6 +299,7 @@ def hard_tanh(x: Any) -> Array:
     return dnp.where(x > 1, 1.0, dnp.where(x < -1, -1.0, x))
 
 
+@evaluated_whole
 @bytes_in_float32
 def hard_sigmoid(x: Any) -> Array:
     """Return relu6(x + 3) / 6.
@@ -295,6 +312,7 @@ def hard_sigmoid(x: Any) -> Array:
     return relu6(_inexact(x) + 3.0) / 6.0
 
 
+@evaluated_whole
 @bytes_in_float32
 def hard_silu(x: Any) -> Array:
     """Return x * hard_sigmoid(x).
@@ -311,6 +329,7 @@ def hard_silu(x: Any) -> Array:
 hard_swish = hard_silu
 
 
+@evaluated_whole
 @bytes_in_float32
 def logsumexp(
     a: Any,
@@ -347,6 +366,7 @@ def logsumexp(
     return dnp.log(dnp.abs(total)) + shift.real, sign
 
 
+@evaluated_whole
 @bytes_in_float32
 def logmeanexp(x: Any, axis: Axes = None, where: Any = None, keepdims: bool = False) -> Array:
     """Return log(mean(exp(x))) over an axis, without overflow: the mean of the elements where `where` is true.
@@ -377,6 +397,7 @@ def log1mexp(x: Any) -> Array:
     return dnp.where(near, dnp.log(-dnp.expm1(-small)), dnp.log1p(-dnp.exp(-large)))
 
 
+@evaluated_whole
 @bytes_in_float32
 def log_softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     """Return log(softmax(x)), without overflow; elements where `where` is false are -inf.
@@ -391,6 +412,7 @@ def log_softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     return _only(where, shifted - dnp.log(_total(dnp.exp(shifted), axis, where)), -dnp.inf)
 
 
+@evaluated_whole
 @bytes_in_float32
 def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     """Return exp(x) normalised to sum 1 over an axis, without overflow; elements where `where` is false are 0.
@@ -432,6 +454,7 @@ def _largest(x: Array, axis: Axes, maximum: Extremum = reduce_max_no_nan_p) -> A
     return lax.expand_dims(maximum.bind(x, axes=axes), axes)
 
 
+@evaluated_whole
 @halves_in_float32
 def standardize(
     x: Any,
@@ -466,6 +489,7 @@ def standardize(
     return (x - mean) * lax.rsqrt(variance + epsilon)
 
 
+@evaluated_whole
 def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:
     """Return unit vectors along a new axis: 1 at the position each integer names, only 0 where it is out of range.
 

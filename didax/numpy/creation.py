@@ -19,6 +19,7 @@ from didax.api.devices import beside, device_put
 from didax.api.layouts import constrained_tree
 from didax.api.results import array_function
 from didax.api.vmap import vmap
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.device_types import loosened
@@ -749,6 +750,7 @@ def _matrices(name: str, m: Any) -> Array:
     return x
 
 
+@evaluated_whole
 @array_function
 def tril(m: ArrayLike, k: int = 0) -> Array:
     """Return the lower triangle: the elements above the k-th diagonal of the last two axes become zero.
@@ -762,6 +764,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
     return where(triangle(x.shape[-2], x.shape[-1], operator.index(k)), x, _zero(x))
 
 
+@evaluated_whole
 @array_function
 def triu(m: ArrayLike, k: int = 0) -> Array:
     """Return the upper triangle: the elements below the k-th diagonal of the last two axes become zero.

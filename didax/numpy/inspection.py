@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.whole_functions import evaluated_whole
 from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import is_symbolic, min_dim
@@ -126,6 +127,7 @@ def isrealobj(x: Any) -> bool:
     return not iscomplexobj(x)
 
 
+@evaluated_whole
 @api_boundary
 @bytes_in_float32
 def isclose(

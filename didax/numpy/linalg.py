@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.dims import max_dim
 from didax.core.errors import ArgumentError, ConcretizationTypeError, check_choice, message
@@ -137,6 +138,7 @@ def _given_value(name: str, **given: Any) -> Any:
 # --- systems of equations -----------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """Return the x with `a @ x = b`: a vector where `b` has one axis, else matrices. NaN where `a` is singular.
@@ -329,6 +331,7 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
 # --- factorisations -----------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """Return the lower triangular L with `L @ L^H = a`, or the upper U with `U^H @ U = a`; NaN where there is none.
@@ -393,6 +396,7 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
     return EighResult(w, v)
 
 
+@evaluated_whole
 @array_function
 def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
     """Return the ascending eigenvalues of Hermitian matrices; the arguments are those of `eigh`.
@@ -487,6 +491,7 @@ def svdvals(x: ArrayLike, /) -> Array:
 # --- norms --------------------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def norm(
     x: ArrayLike,
@@ -520,6 +525,7 @@ def norm(
     return which("norm", value, ord, axes, keepdims)
 
 
+@evaluated_whole
 @array_function
 def vector_norm(
     x: ArrayLike,
@@ -542,6 +548,7 @@ def vector_norm(
     return _vector_norm("vector_norm", value, ord, canonical_axes("vector_norm", axis, value.ndim), keepdims)
 
 
+@evaluated_whole
 @array_function
 def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Array:
     """Return the norm of matrices, by the order `ord`.
@@ -642,6 +649,7 @@ def _extreme(x: Array, axis: int, *, largest: bool) -> Array:
     return reductions.min(x, axis, keepdims=True)
 
 
+@evaluated_whole
 @array_function
 def cond(x: ArrayLike, p: float | str | None = None) -> Array:
     """Return the condition number, `norm(x, p) * norm(inv(x), p)`, by default for p = 2; inf for singular matrices.
@@ -665,6 +673,7 @@ def cond(x: ArrayLike, p: float | str | None = None) -> Array:
     return ufuncs.where(ufuncs.isnan(found) & ~unknown, math.inf, found)
 
 
+@evaluated_whole
 @array_function
 def matrix_rank(
     M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool = False, tol: ArrayLike | None = None
@@ -694,6 +703,7 @@ def matrix_rank(
 # --- products -----------------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def matrix_power(a: ArrayLike, n: int) -> Array:
     """Return the product of `n` copies of `a`; for negative n of `-n` copies of its inverse; for 0 the identity.

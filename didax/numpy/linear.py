@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.dims import evaluate, variables
 from didax.core.errors import ArgumentError, message
@@ -294,6 +295,7 @@ def trace(
     return array_sum(diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
+@evaluated_whole
 @array_function
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """Return the Kronecker product: each element of `a` is replaced by the product of this element and `b`.
@@ -310,6 +312,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     return reshape(ufuncs.multiply(x, y), tuple([m * n for m, n in zip(left, right, strict=True)]))
 
 
+@evaluated_whole
 @array_function
 @halves_in_float32
 def cross(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
@@ -162,6 +163,7 @@ def _elements_at(rows: Array, place: Array) -> Array:
     return reshape(picked, place.shape)
 
 
+@evaluated_whole
 @array_function
 def quantile(
     a: ArrayLike,
@@ -188,6 +190,7 @@ def quantile(
     return _quantile("quantile", a, q, axis, method, keepdims, False, weights)
 
 
+@evaluated_whole
 @array_function
 def nanquantile(
     a: ArrayLike,
@@ -210,6 +213,7 @@ def nanquantile(
     return _quantile("nanquantile", a, q, axis, method, keepdims, True, weights)
 
 
+@evaluated_whole
 @array_function
 def percentile(
     a: ArrayLike,
@@ -231,6 +235,7 @@ def percentile(
     return quantile(a, ufuncs.divide(q, 100), axis, out, overwrite_input, method, keepdims, weights=weights)
 
 
+@evaluated_whole
 @array_function
 def nanpercentile(
     a: ArrayLike,
@@ -254,6 +259,7 @@ def nanpercentile(
     )
 
 
+@evaluated_whole
 @array_function
 def median(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
@@ -267,6 +273,7 @@ def median(
     return quantile(a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)
 
 
+@evaluated_whole
 @array_function
 def nanmedian(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.declarations import no_numbers
 from didax.core.errors import ArgumentError, message
@@ -232,6 +233,7 @@ def _count(name: str, x: Array, axes: tuple[int, ...], where_: Any, keepdims: bo
     return sum(mask, axis=axes, keepdims=keepdims)
 
 
+@evaluated_whole
 @array_function
 def mean(
     a: ArrayLike,
@@ -260,6 +262,7 @@ def mean(
     )
 
 
+@evaluated_whole
 @array_function
 def var(
     a: ArrayLike,
@@ -330,6 +333,7 @@ def _over_degrees_of_freedom(total: Array, count: Any, fewer: Any) -> Array:
 _mean = mean
 
 
+@evaluated_whole
 @array_function
 def std(
     a: ArrayLike,
@@ -361,6 +365,7 @@ def _root(variance: Array, stated: np.dtype[Any]) -> Array:
     return cast(where(is_positive, ufuncs.sqrt(where(is_positive, variance, 1)), variance), stated)
 
 
+@evaluated_whole
 @array_function
 @halves_in_float32
 def average(
@@ -479,6 +484,7 @@ def min(
 amax, amin = max, min
 
 
+@evaluated_whole
 @array_function
 def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
     """Return the difference of the largest and the smallest element.
@@ -579,6 +585,7 @@ def any(
     return _all_or_any("any", rd.reduce_or_p, False, a, axis, keepdims, where)
 
 
+@evaluated_whole
 @array_function
 def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
     """Return the number of nonzero elements over axes.
@@ -698,6 +705,7 @@ def _is_counted(missing: Array | None, where_: Any) -> Any:
     return present if where_ is None else ufuncs.logical_and(present, where_)
 
 
+@evaluated_whole
 @array_function
 def nansum(
     a: ArrayLike,
@@ -736,6 +744,7 @@ def nanprod(
     return prod(without_nan("nanprod", a, 1)[0], axis, dtype, out, keepdims, initial, where)
 
 
+@evaluated_whole
 @array_function
 def nanmean(
     a: ArrayLike,
@@ -755,6 +764,7 @@ def nanmean(
     return mean(x, axis, dtype, out, keepdims, where=_is_counted(missing, where))
 
 
+@evaluated_whole
 @array_function
 def nanvar(
     a: ArrayLike,
@@ -776,6 +786,7 @@ def nanvar(
     return var(x, axis, dtype, out, ddof, keepdims, where=_is_counted(missing, where), mean=mean)
 
 
+@evaluated_whole
 @array_function
 def nanstd(
     a: ArrayLike,
@@ -810,6 +821,7 @@ def _nan_extremum(
     return result if initial is not None else where(nothing, constant(np.nan, result.dtype), result)
 
 
+@evaluated_whole
 @array_function
 def nanmax(
     a: ArrayLike,
@@ -829,6 +841,7 @@ def nanmax(
     return _nan_extremum("nanmax", max, rd.reduce_max_p, a, axis, keepdims, initial, where)
 
 
+@evaluated_whole
 @array_function
 def nanmin(
     a: ArrayLike,

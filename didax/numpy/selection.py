@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.dims import as_length, is_symbolic, max_dim, may_exceed
 from didax.core.errors import ArgumentError, ConcretizationTypeError, check_choice, message
@@ -510,6 +511,7 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -
     return concatenate([reshape(column, (column.shape[0], 1)) for column in columns], 1)
 
 
+@evaluated_whole
 @array_function
 def where(
     condition: ArrayLike, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None

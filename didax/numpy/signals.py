@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.dims import Dim, max_dim, min_dim
 from didax.core.errors import message
@@ -139,6 +140,7 @@ def correlate(
 # --- differences, slopes ------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
     """Return differences of neighbours along an axis, taken n times.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.errors import message
 from didax.core.value import Array
@@ -228,6 +229,7 @@ def _as_rows(x: Array) -> Array:
     return x if x.ndim else reshape(x, (1,))
 
 
+@evaluated_whole
 @array_function
 def cov(
     m: ArrayLike,
@@ -297,6 +299,7 @@ def _product(x: Array | None, y: Array | None) -> Array | None:
     return (x if y is None else y) if x is None or y is None else x * y
 
 
+@evaluated_whole
 @array_function
 def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike = None) -> Array:
     """Return correlations: covariances over the product of standard deviations, between -1 and 1.

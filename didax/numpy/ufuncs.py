@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import ArgumentError, message
@@ -700,6 +701,7 @@ def choose_where(condition: Any, x: Any, y: Any) -> Array:
 where = choose_where
 
 
+@evaluated_whole
 @array_function
 def clip(arr: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
     """Return `arr` limited to [min, max]; `max` wins where `min` is larger. Either limit may be None.
@@ -725,6 +727,7 @@ def clip(arr: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = N
     return x if max is None else minimum(max, x)
 
 
+@evaluated_whole
 @array_function
 def nan_to_num(
     x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: Any = None, neginf: Any = None
