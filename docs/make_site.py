@@ -90,7 +90,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
-    """Pictures are loaded when the reader comes near them, into a space of their size."""
+    """Pictures are loaded when the reader comes near them, into a space of their size; no heading of a table is empty.
+
+    A heading without a text would be read aloud as one.
+    """
+    html = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", html)
     return with_lazy_pictures(html, posixpath.dirname(page.file.dest_uri))
 
 

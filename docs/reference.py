@@ -23,9 +23,26 @@ FIRST = ["didax", "didax.numpy", "didax.numpy.fft", "didax.numpy.linalg", "didax
 FIRST += ["didax.nn", "didax.nn.initializers", "didax.random", "didax.tree"]
 # The floors below what users import, and packages whose modules are collected in the package itself.
 FLOORS = ("core", "transforms", "passes", "xla", "primitives", "runtime", "api", "as_jax")
-FACES = ("didax.lax", "didax.numpy", "didax.nn")
+FACES = ("didax.lax", "didax.numpy", "didax.nn", "didax.experimental.sparse")
 WIDTH = 88
 CONSTANTS = (int, float, complex, str, tuple, dict, frozenset, np.dtype, type(None))
+# Operands of examples, by their number: floats in most domains, floats from 1 on, integers, booleans.
+OPERANDS = {
+    1: (
+        ("dnp.array([0.25, 0.5])",),
+        ("dnp.array([1.0, 2.0])",),
+        ("dnp.array([1, 6])",),
+        ("dnp.array(True)",),
+    ),
+    2: (
+        ("dnp.array([0.5, 3.0])", "2.0"),
+        ("dnp.array([0.25, 0.5])", "0.5"),
+        ("dnp.array([1, 6])", "3"),
+        ("3", "dnp.array([0.25, 0.5])"),
+    ),
+    3: (("2.0", "3.0", "dnp.array([0.25, 0.5])"),),
+    4: (("1.0", "2.0", "3.0", "dnp.array([0.25, 0.5])"),),
+}
 # The classes of jaxlib that have no docstring.
 OF_JAXLIB = {
     "PyTreeDef": "The structure of a pytree: its nodes, and places for its leaves. `tree.structure` makes one.",
@@ -102,7 +119,7 @@ def page(module: str) -> str:
         "| name | what it is |\n|---|---|\n" + "\n".join(rows),
     ]
     for name, x in entries.items():
-        parts.append(entry(name, x))
+        parts.append(entry(name, x, module))
     return "\n\n".join(parts) + "\n"
 
 
@@ -120,7 +137,7 @@ def first_sentence(name: str, x: Any) -> str:
     return escaped(sentence[0] if sentence else paragraph.rstrip(":")).replace("|", "\\|")
 
 
-def entry(name: str, x: Any) -> str:
+def entry(name: str, x: Any, module: str = "") -> str:
     """The section of a name."""
     head = f"## `{name}` {{ #{anchor(name)} }}"
     if is_constant(x):
@@ -129,9 +146,31 @@ def entry(name: str, x: Any) -> str:
     if text := signature(name, x):
         parts.append(f"```python\n{text}\n```")
     parts.append(markdown(docstring_of(x, name)))
+    if ">>> " not in docstring_of(x, name) and (text := example(name, x, module)):
+        parts.append(f"```pycon\n{text}\n```")
     if (place := source(x)) is not None:
         parts.append(f'<a href="../source/{place[0]}.html#L-0-{place[1]}">Source</a>')
     return "\n\n".join(parts)
+
+
+def example(name: str, x: Any, module: str) -> str:
+    """A call of an elementwise function, or of a dtype, with its result; "" of anything else.
+
+    These are made from tables, without an example in their docstrings. The operands are the first that suit.
+    """
+    operands = OPERANDS.get(x.nin, ()) if isinstance(x, didax.numpy.ufunc) else ()
+    if isinstance(x, type(didax.numpy.float32)):
+        operands = (("1.5",), ("1",))
+    for texts in operands:
+        names = {"dnp": didax.numpy}
+        try:
+            result = x(*(eval(text, names) for text in texts))
+        except (TypeError, ValueError, OverflowError):
+            continue
+        if all(np.isfinite(np.asarray(y, "complex64")).all() for y in didax.tree.leaves(result)):
+            home = "dnp" if module == "didax.numpy" else module.rpartition(".")[2]
+            return f">>> {home}.{name}({', '.join(texts)})\n{result!r}"
+    return ""
 
 
 def signature(name: str, x: Any) -> str:

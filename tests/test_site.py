@@ -5,6 +5,7 @@ The build itself, which takes half a minute, is `make docs`.
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 from pathlib import Path
@@ -42,6 +43,19 @@ def test_a_page_of_reference_shows_signature_docstring_and_source():
     assert "```python\nresize(image, shape, method" in section
     assert ">>> " in section and section.count("```") % 2 == 0
     assert re.search(r'<a href="\.\./source/didax/image/__init__\.py\.html#L-0-\d+">Source</a>', section)
+
+
+def test_functions_of_tables_have_examples_that_were_run():
+    import reference
+
+    numpy, special = importlib.import_module("didax.numpy"), importlib.import_module("didax.scipy.special")
+    assert reference.example("abs", numpy.abs, "didax.numpy") == (
+        ">>> dnp.abs(dnp.array([0.25, 0.5]))\nArray([0.25, 0.5 ], dtype=float32)"
+    )
+    bits = ">>> dnp.bitwise_and(dnp.array([1, 6]), 3)\nArray([1, 2], dtype=int32)"
+    assert reference.example("bitwise_and", numpy.bitwise_and, "didax.numpy") == bits
+    assert reference.example("erf", special.erf, "didax.scipy.special").startswith(">>> special.erf(dnp.")
+    assert bits in reference.entry("bitwise_and", numpy.bitwise_and, "didax.numpy")
 
 
 def test_lists_of_arguments_and_examples_of_docstrings_become_markdown():

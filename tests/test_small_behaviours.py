@@ -208,6 +208,13 @@ def test_vmap_says_what_it_is() -> None:
     assert dx.vmap(dx.vmap(lambda x: x)).__doc__.count("Vectorized version of <lambda>") == 2
 
 
+def test_linear_functions_show_their_arguments() -> None:
+    _, f_lin = dx.linearize(lambda x, y: x * y, 2.0, 3.0)
+    assert repr(f_lin) == "<LinearizedFunction of float32[], float32[], linear steps: 3>"
+    _, f_vjp = dx.vjp(lambda xs: sum(xs), [1.0] * 6)
+    assert repr(f_vjp).startswith("<VJPFunction of float32[], float32[], float32[], float32[], ..., linear")
+
+
 def test_cotangents_into_refs() -> None:
     calls: list[int] = []
 

@@ -42,6 +42,10 @@ class LinearFunction:
         self._out_tree = out_tree
         self._structure: _Structure | None = None
 
+    def __repr__(self) -> str:
+        types = [*map(str, self._avals[:4]), *(["..."] if len(self._avals) > 4 else [])]
+        return f"<{type(self).__name__} of {', '.join(types)}, linear steps: {len(self.program.eqns)}>"
+
     def flatten(self) -> tuple[list[Any], _Structure]:
         """The arrays of the program, and the rest."""
         if self._structure is None:
