@@ -215,7 +215,7 @@ import sys
 from didax import checkpoints
 folder, mode = sys.argv[1:]
 mesh2 = dx.make_mesh((2, dx.device_count() // 2), ("a", "b"))
-grid = np.arange(32.0, dtype="f").reshape(8, 4)
+grid = np.arange(64.0, dtype="f").reshape(8, 8)
 layouts = {"w": dx.NamedSharding(mesh2, dx.P("a", "b")), "k": dx.NamedSharding(mesh, dx.P("data")),
            "r": whole, "h": dx.NamedSharding(mesh2, dx.P(None, "a"))}
 values = {"w": grid, "k": random.split(random.key(5), 8), "r": dnp.ones(3, "bfloat16"), "h": grid.astype("int8")}
@@ -249,7 +249,7 @@ def test_each_process_saves_its_parts_and_any_number_restores_them(tmp_path: Pat
         "process-00001.safetensors",
     ]
     here = checkpoints.restore(tmp_path / "run")  # this process, alone
-    assert (here["arrays"]["w"] == np.arange(32).reshape(8, 4)).all() and here["arrays"][
+    assert (here["arrays"]["w"] == np.arange(64).reshape(8, 8)).all() and here["arrays"][
         "r"
     ].dtype == dnp.bfloat16
     assert (here["arrays"]["k"] == random.split(random.key(5), 8)).all()
