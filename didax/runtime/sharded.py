@@ -259,7 +259,7 @@ def from_callback(aval: ShapedArray, sharding: NamedSharding, data: Callable[[In
     for device, index, part in zip(sharding.devices, sharding.indices(aval.shape), places, strict=True):
         if device in local:
             if part not in parts:
-                parts[part] = np.ascontiguousarray(np.asarray(data(index), physical.dtype))
+                parts[part] = np.asarray(data(index), physical.dtype, order="C")
             values.append(parts[part])
     return ShardedArray(aval.update(sharding=sharding), put_shards(values, physical, sharding), sharding)
 

@@ -141,6 +141,8 @@ def test_resharding_between_any_two() -> None:
     single = dx.device_put(y, dx.devices()[3])
     assert single.devices() == {dx.devices()[3]}
     np.testing.assert_array_equal(np.asarray(single), x)
+    scalar = dx.device_put(3.5, NamedSharding(mesh, P()))
+    assert np.asarray(scalar).shape == () and float(scalar) == 3.5
 
 
 def test_a_format_lays_arrays_out_as_its_sharding_says() -> None:
