@@ -327,6 +327,8 @@ class Program:
         try:
             if True in self.donated:
                 donation.detach(args, self.donated)
+                if partition is not None:
+                    donation.refuse_twice([*args, *self._constants], self.donated)
             if partition is not None:
                 buffers = buffers_for(executable.in_shardings, [*self._constants, *args])
             else:

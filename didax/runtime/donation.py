@@ -78,9 +78,20 @@ def check(args: Sequence[Any], donated: Sequence[bool]) -> None:
     if any(isinstance(x, ConcreteArray) and x.is_deleted() for x in args):
         raise explain(RuntimeError("deleted"), args, donated)
     if True in donated:
-        raised = RuntimeError("same buffer twice")
-        if (explained := explain(raised, args, donated)) is not raised:
-            raise explained
+        refuse_twice(args, donated)
+
+
+def refuse_twice(args: Sequence[Any], donated: Sequence[bool]) -> None:
+    """RuntimeError where an array is donated in one place and passed in another.
+
+    XLA says so itself of programs on one device. A program on several devices would end the process.
+    """
+    buffers = [id(x if x._buffer is None else x._buffer) for x in args if isinstance(x, ConcreteArray)]
+    if len(set(buffers)) == len(buffers):
+        return
+    raised = RuntimeError("same buffer twice")
+    if (explained := explain(raised, args, donated)) is not raised:
+        raise explained
 
 
 def explain(error: Exception, args: Sequence[Any], donated: Sequence[bool]) -> Exception:

@@ -20,7 +20,16 @@ from didax.core.mesh import AxisType, Mesh, current_mesh
 from didax.core.sharding import Index, NamedSharding
 from didax.primitives.inspection import inspect_sharding_p
 from didax.primitives.sharding import loosen_p, sharding_constraint_p
-from didax.runtime.array import ConcreteArray, PlacedArray, Shard, as_concrete, keys_of, on_device, with_keys
+from didax.runtime.array import (
+    ConcreteArray,
+    PlacedArray,
+    Shard,
+    as_concrete,
+    join_sharers,
+    keys_of,
+    on_device,
+    with_keys,
+)
 from didax.runtime.explicit import on_devices
 from didax.xla.inspection import Inspection
 
@@ -242,7 +251,9 @@ def _exchanged(array: ShardedArray, sharding: NamedSharding) -> ConcreteArray:
 
 def _relabelled(array: ShardedArray, sharding: NamedSharding) -> ShardedArray:
     """The array by another name of its sharding; the parts stay where they are."""
-    relabelled = from_shards(array.aval, sharding, [shard.data for shard in array.addressable_shards])
+    relabelled = ShardedArray(array.aval.update(sharding=sharding), array.device_buffer(), sharding)
+    relabelled._value = array._value
+    join_sharers(array, relabelled)
     with_keys(relabelled, keys_of(array))
     return relabelled
 

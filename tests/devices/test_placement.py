@@ -204,6 +204,18 @@ def test_donation_across_shardings() -> None:
     np.testing.assert_array_equal(np.asarray(twin) + 1, np.asarray(y))
     with pytest.raises(RuntimeError, match="donated"):
         x + 1
+    for also in (lambda z: z, lambda z: dx.device_put(z, NamedSharding(mesh_of(), P("a", "b")))):
+        z = dx.device_put(np.ones((8, 8), "float32"), place)
+        with pytest.raises(RuntimeError, match="passed to a compiled function twice"):
+            dx.jit(lambda x, y: x + y, donate_argnums=0)(z, also(z))  # XLA would end the process
+        with pytest.raises(RuntimeError, match="passed to a compiled function twice"):
+            dx.jit(lambda x, z=z: x + z, donate_argnums=0)(z)
+    named = dx.device_put(z, NamedSharding(mesh_of((4, 2), ("b", "a")), P(("b", "a"))))
+    renamed = dx.device_put(
+        named, NamedSharding(mesh_of((8,), ("c",)), P("c"))
+    )  # the same parts by another name
+    step(named)
+    assert named.is_deleted() and (renamed == 1).all()
 
 
 def test_random_keys_have_the_same_bits_in_any_sharding() -> None:
