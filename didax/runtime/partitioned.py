@@ -87,16 +87,18 @@ def check_placed(x: Any, asked: Asked) -> None:
 
 def _check_devices(jaxpr: Jaxpr, meshes: Sequence[Mesh], args: Sequence[Any]) -> None:
     """ValueError unless the meshes of a program, and what its arguments were placed on, are the same devices."""
-    first = meshes[0].device_set
-    others = [mesh.device_set for mesh in meshes if mesh is not meshes[0]]
-    others += [x.devices() for x in args if isinstance(x, ConcreteArray) and x.committed]
+    first = meshes[0]
+    others = [tuple(mesh.devices.flat) for mesh in meshes if mesh is not first]
+    others += [x.sharding.devices for x in args if isinstance(x, ConcreteArray) and x.committed]
+    devices = tuple(first.devices.flat)
     for found in others:
-        if found != first:
+        if found != devices:
+            order = ", in the same order" if set(found) == first.device_set else ""
             raise ValueError(
                 message(
-                    "The arrays and the meshes of one program are on the same devices.",
+                    f"The arrays and the meshes of one program are on the same devices{order}.",
                     f"program: {jaxpr.name or 'a program'}",
-                    f"devices: {_ids(first)}",
+                    f"devices: {_ids(devices)}",
                     f"devices: {_ids(found)}",
                     fix="Use one mesh, or move the arrays: device_put(x, NamedSharding(mesh, spec)).",
                 )
@@ -104,7 +106,7 @@ def _check_devices(jaxpr: Jaxpr, meshes: Sequence[Mesh], args: Sequence[Any]) ->
 
 
 def _ids(devices: Iterable[Any]) -> str:
-    return ", ".join(sorted(map(str, devices)))
+    return ", ".join(map(str, devices))
 
 
 def _layout(x: Any) -> NamedSharding | None:

@@ -83,17 +83,41 @@ def layout_found(partition: Partition, message_: Any, ndim: int) -> NamedShardin
 
 
 def found_sharding(found: Any, mesh: Mesh, ndim: int) -> NamedSharding:
-    """The sharding that XLA chose, by the mesh where a spec can say it; else by a mesh made for it."""
+    """The sharding that XLA chose, by the mesh where a spec can say it; else by a mesh made for it.
+
+    Where XLA has split an axis of the mesh, the mesh that is made has the parts of the axis as axes, and the devices in
+    their order.
+    """
     if found.is_replicated() or found.is_maximal() or found.is_unknown():
         return NamedSharding(mesh, PartitionSpec())
     tiles = list(found.tile_assignment_dimensions())
     order = np.array(found.tile_assignment_devices()).reshape(tiles)
-    spec = _spec_for(order, mesh, ndim)
-    if spec is not None:
-        return NamedSharding(mesh, spec)
+    for finer in itertools.chain([mesh], _finer(mesh)):
+        spec = _spec_for(order, finer, ndim)
+        if spec is not None:
+            return NamedSharding(finer, spec)
     devices = np.array(list(mesh.devices.flat), dtype=object)[order]
     names = [f"axis{i}" for i in range(order.ndim)]
     return NamedSharding(Mesh(devices, names), PartitionSpec(*names[:ndim]))
+
+
+def _finer(mesh: Mesh) -> Iterator[Mesh]:
+    """The meshes of the same devices in the same order whose axes are parts of prime length of the axes of this one."""
+    ways = [sorted(set(itertools.permutations(_prime_factors(n)))) for n in mesh.axis_sizes]
+    for lengths in itertools.product(*ways):
+        names = [
+            name if len(found) == 1 else f"{name}.{i}"
+            for name, found in zip(mesh.axis_names, lengths, strict=True)
+            for i in range(len(found))
+        ]
+        yield Mesh(mesh.devices.reshape([n for found in lengths for n in found]), names)
+
+
+def _prime_factors(n: int) -> list[int]:
+    for divisor in range(2, n):
+        if n % divisor == 0:
+            return [divisor, *_prime_factors(n // divisor)]
+    return [n]
 
 
 def _spec_for(order: np.ndarray[Any, Any], mesh: Mesh, ndim: int) -> PartitionSpec | None:

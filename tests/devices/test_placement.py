@@ -181,6 +181,20 @@ def test_arrays_made_of_parts() -> None:
     assert [s.data.shape for s in x.global_shards] == [(2, 2)] * 8
 
 
+def test_a_layout_that_splits_a_mesh_axis_keeps_the_order_of_the_devices() -> None:
+    from didax.xla.client import hlo
+    from didax.xla.partition import found_sharding
+
+    mesh = mesh_of()
+    for order in ((0, 1, 2), (1, 0, 2), (2, 0, 1)):
+        tiles = hlo.HloSharding.iota_tile([4, 2], [2, 2, 2], order)
+        found = found_sharding(tiles, mesh, 2)
+        assert list(found.devices) == list(mesh.devices.flat)
+        devices = np.arange(8).reshape(2, 2, 2).transpose(order).reshape(4, 2)
+        places = dict(zip(range(8), found.parts(2)[1], strict=True))
+        assert all(places[devices[i, j]] == (i, j) for i in range(4) for j in range(2))
+
+
 def test_printing_iterating_indexing_pickling_and_copying() -> None:
     x = dx.device_put(dnp.arange(16.0).reshape(8, 2), NamedSharding(mesh_of(), P("a")))
     assert repr(x) == repr(dnp.arange(16.0).reshape(8, 2))
@@ -243,9 +257,11 @@ def test_random_keys_have_the_same_bits_in_any_sharding() -> None:
         (lambda m: NamedSharding(m.abstract_mesh, P("a")).devices, ValueError, "has no devices"),
         (lambda m: dx.make_array_from_callback((8,), NamedSharding(m, P("a")), lambda i: np.ones(3)), ValueError, "has the shape that its index says"),
         (lambda m: dx.make_array_from_single_device_arrays((8,), NamedSharding(m, P("a")), [dnp.ones(4)]), ValueError, "one part for each device"),
+        (lambda m: dx.jit(lambda x: x, out_shardings=NamedSharding(m.update(devices=m.devices[::-1]), P("a")))(dx.device_put(np.ones(8), NamedSharding(m, P("a")))), ValueError, "same devices, in the same order"),
+        (lambda m: dx.jit(lambda x, y: (x, y), in_shardings=(NamedSharding(m.update(devices=m.devices[::-1]), P("a")), NamedSharding(m, P("a"))))(np.ones(8), np.ones(8)), ValueError, "same devices, in the same order"),
         (lambda m: dx.device_put(np.ones(8), dx.devices()[1]) + dx.device_put(np.ones(8), NamedSharding(m, P("a"))), ValueError, "same devices"),
     ],
-    ids=range(14),
+    ids=range(16),
 )  # fmt: skip
 def test_errors_name_the_rule_and_the_numbers(bad, error, says) -> None:
     with pytest.raises(error) as caught:
