@@ -10,8 +10,9 @@ from typing import Any
 from didax.core import pytree
 from didax.core.avals import aval_of
 from didax.core.errors import NoMeshError, message
-from didax.core.mesh import AbstractMesh, AxisType, Mesh, current_mesh
+from didax.core.mesh import AbstractMesh, AxisType, Mesh, current_mesh, mesh_of_device
 from didax.core.sharding import NamedSharding, PartitionSpec, Sharding
+from didax.core.tracing import Tracer
 from didax.primitives.sharding import sharding_constraint_p
 from didax.transforms.named_axes import manual_names
 
@@ -46,7 +47,7 @@ def as_sharding(what: str, sharding: Any, *where: str) -> NamedSharding | None:
         return NamedSharding(mesh, sharding)
     if isinstance(sharding, Sharding) or hasattr(sharding, "device_set"):
         (device,) = sharding.device_set
-        return NamedSharding(Mesh([device], ("device",)), PartitionSpec())
+        return NamedSharding(mesh_of_device(device), PartitionSpec())
     raise TypeError(
         message(
             f"{what} takes a NamedSharding or a PartitionSpec.",

@@ -10,6 +10,7 @@ Read next: `core/sharding.py`; `runtime/partitioned.py`, where programs on sever
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -23,8 +24,8 @@ from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.mesh import AbstractMesh, AxisType, Mesh, current_mesh
 from didax.core.sharding import NamedSharding
 from didax.core.value import Array
-from didax.runtime.array import as_concrete
-from didax.runtime.sharded import from_callback, from_shards
+from didax.runtime.array import ConcreteArray, as_concrete
+from didax.runtime.sharded import from_callback, from_shards, on_its_device
 
 T = TypeVar("T")
 
@@ -74,7 +75,7 @@ def set_mesh(mesh: AbstractMesh | None) -> Any:
     if mesh is not None and not isinstance(mesh, AbstractMesh):  # pyright: ignore[reportUnnecessaryIsInstance]
         fix = "Pass what make_mesh returns, or None."
         raise ArgumentError(message("set_mesh takes a mesh.", f"got: {mesh!r:.200}", fix=fix))
-    return _MeshSetting(mesh)
+    return _MeshSetting(None if mesh is not None and mesh.empty else mesh)
 
 
 class _MeshSetting:
@@ -124,11 +125,11 @@ def make_array_from_callback(
     >>> dx.make_array_from_callback((3,), s, lambda index: np.arange(3.0)[index])
     Array([0., 1., 2.], dtype=float32)
     """
-    shape = tuple(int(n) for n in shape)
+    shape = tuple(map(operator.index, shape))
     layout = _required("make_array_from_callback", sharding)
-    parts: dict[Any, np.ndarray[Any, Any]] = {}
+    parts: dict[Any, Any] = {}
 
-    def part(index: Any) -> np.ndarray[Any, Any]:
+    def part(index: Any) -> Any:
         key = tuple((s.start, s.stop) for s in index)
         if key not in parts:
             parts[key] = _checked_part(data_callback(index), shape, index)
@@ -138,7 +139,7 @@ def make_array_from_callback(
     if dtype is None and local:
         dtype = aval_of(part(next(iter(local.values())))).dtype
     aval = ShapedArray(shape, dtypes.narrowed(dtypes.dtype(float if dtype is None else dtype)))
-    return from_callback(aval, layout, part)
+    return on_its_device(from_callback(aval, layout, lambda index: as_concrete(part(index)).host_value()))
 
 
 def _required(what: str, sharding: Any) -> NamedSharding:
@@ -152,8 +153,8 @@ def _required(what: str, sharding: Any) -> NamedSharding:
     return layout
 
 
-def _checked_part(part: Any, shape: tuple[int, ...], index: Any) -> np.ndarray[Any, Any]:
-    array = np.asarray(part)
+def _checked_part(part: Any, shape: tuple[int, ...], index: Any) -> Any:
+    array = part if isinstance(part, ConcreteArray) else np.asarray(part)
     wanted = tuple(len(range(*s.indices(n))) for s, n in zip(index, shape, strict=True))
     if array.shape != wanted:
         raise ValueError(
@@ -181,8 +182,9 @@ def make_array_from_single_device_arrays(
     >>> dx.make_array_from_single_device_arrays((2,), s, [part])
     Array([0, 1], dtype=int32)
     """
-    shape = tuple(int(n) for n in shape)
+    shape = tuple(map(operator.index, shape))
     layout = _required("make_array_from_single_device_arrays", sharding)
+    _check_arrays(arrays)
     given = {x.device: x for x in map(as_concrete, arrays)}
     local = [d for d in layout.devices if d in layout.addressable_devices]
     missing = [d for d in local if d not in given]
@@ -207,7 +209,21 @@ def make_array_from_single_device_arrays(
                 "Cut the array in equal parts.",
             )
             raise ValueError(message(rule, f"wanted: {wanted}; on {x.device}: {x.aval}", fix=fix))
-    return from_shards(wanted.update(shape=shape, weak_type=False), layout, parts)
+    return on_its_device(from_shards(wanted.update(shape=shape, weak_type=False), layout, parts))
+
+
+def _check_arrays(arrays: Any) -> None:
+    """TypeError unless these are arrays of Didax in a list or a tuple."""
+    kinds = list(map(type, arrays)) if isinstance(arrays, list | tuple) else [type(arrays)]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if isinstance(arrays, list | tuple) and all(issubclass(kind, ConcreteArray) for kind in kinds):
+        return
+    raise TypeError(
+        message(
+            "The parts of an array are a list of arrays, each of which lies on a device.",
+            f"arrays: {kinds!r:.200}",
+            fix="Pass [device_put(part, device) for device in ...].",
+        )
+    )
 
 
 @api_boundary
@@ -253,7 +269,7 @@ def make_array_from_process_local_data(sharding: Any, local_data: Any, global_sh
             ]
 
         aval = ShapedArray(shape, dtypes.narrowed(dtypes.dtype(local.dtype)))
-        return from_callback(aval, layout, part)
+        return on_its_device(from_callback(aval, layout, part))
 
     return pytree.map(put, local_data)
 

@@ -388,7 +388,9 @@ class Compiled(Stage):
 
         single = backend().shardings[self._executable.device or backend().default_device]
         count = len(self._program.jaxpr.invars if which == "in_shardings" else self._program.jaxpr.outvars)
-        return list(getattr(self._executable, which, ())) or [single] * count
+        found = list(getattr(self._executable, which, ())) or [single] * count
+        alone = backend().shardings
+        return [alone[s.devices[0]] if getattr(s, "is_one_device", False) else s for s in found]
 
     def as_text(self) -> str:
         """The optimised HLO of the executable."""

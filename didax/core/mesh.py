@@ -261,6 +261,14 @@ _meshes: WeakValueDictionary[Any, Mesh] = WeakValueDictionary()
 _entered: ContextVar[tuple[_Entered, ...]] = ContextVar("didax_meshes", default=())
 
 
+ONE_DEVICE = ("one device",)  # the axis of the meshes that stand for a device alone
+
+
+def mesh_of_device(device: Any) -> Mesh:
+    """The mesh that stands for a device alone, where a program wants one."""
+    return Mesh([device], ONE_DEVICE)
+
+
 def meshes_like(mesh: AbstractMesh) -> list[Mesh]:
     """The meshes of devices there are with axes of these names and lengths, one for each order."""
     found = [known for known in list(_meshes.values()) if known.shape_tuple == mesh.shape_tuple]

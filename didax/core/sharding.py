@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.given import give
-from didax.core.mesh import AbstractMesh, Mesh, current_mesh, is_local, without_devices
+from didax.core.mesh import ONE_DEVICE, AbstractMesh, Mesh, current_mesh, is_local, without_devices
 
 Index = tuple[slice, ...]
 Parts = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
@@ -331,6 +331,16 @@ class NamedSharding(Sharding):
         """Whether every device holds the whole array."""
         sizes = self.mesh.shape
         return all(sizes[name] == 1 for name in self.axes)
+
+    @property
+    def num_devices(self) -> int:
+        """How many devices hold a part of the array."""
+        return self.mesh.size
+
+    @property
+    def is_one_device(self) -> bool:
+        """Whether the mesh stands for a device alone."""
+        return self.mesh.axis_names == ONE_DEVICE
 
     @property
     def axes(self) -> tuple[str, ...]:

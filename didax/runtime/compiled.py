@@ -24,6 +24,7 @@ from didax.core.dtypes import float0
 from didax.core.errors import RuleError, message
 from didax.core.given import give, given_by
 from didax.core.jaxpr import Eqn, Jaxpr, Var
+from didax.core.mesh import ONE_DEVICE
 from didax.core.monitoring import COMPILED, LOWERED, Elapsed
 from didax.core.primitive import Primitive, infer
 from didax.core.primitive_names import is_of_library
@@ -41,6 +42,7 @@ from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, on_
 from didax.runtime.explicit import labelled, without_types
 from didax.runtime.key_flow import KeyFlow
 from didax.runtime.partitioned import Asked, buffers_for, partition_of, results_of
+from didax.runtime.sharded import on_its_device
 from didax.runtime.value_checks import check_may_run, with_index_checks
 from didax.runtime.xla_options import options_for
 from didax.xla.device_text import Partition
@@ -346,6 +348,8 @@ class Program:
         results: list[Any]
         if partition is not None:
             results = list(results_of(executable, outs))
+            if partition.mesh.axis_names == ONE_DEVICE:
+                results = list(map(on_its_device, results))
         else:
             placed = device is not None and outs
             kind = type(on_device(executable.out_avals[0], outs[0])) if placed else ConcreteArray
@@ -379,7 +383,7 @@ class Program:
             on_default = device is None or device is backend().default_device
             captured = [x.device_buffer() for x in self._constants]
             return ReadyToRun(executable, captured, self.kept, None) if on_default else None
-        if True in self.donated:
+        if True in self.donated or partition.mesh.axis_names == ONE_DEVICE:
             return None
         n = len(self._constants)
         captured = buffers_for(executable.in_shardings[:n], self._constants)

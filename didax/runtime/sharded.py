@@ -275,6 +275,14 @@ def from_callback(aval: ShapedArray, sharding: NamedSharding, data: Callable[[In
     return ShardedArray(aval.update(sharding=sharding), put_shards(values, physical, sharding), sharding)
 
 
+def on_its_device(array: ConcreteArray) -> ConcreteArray:
+    """The array; where its mesh stands for a device alone, as the array that it is on this device."""
+    if not isinstance(array, ShardedArray) or not array.sharding.is_one_device:
+        return array
+    (shard,) = array.addressable_shards
+    return with_keys(shard.data, keys_of(array))
+
+
 def check_takes_part(sharding: NamedSharding) -> None:
     """ValueError where no device of this process holds a part."""
     if not sharding.has_addressable_devices:
@@ -313,7 +321,7 @@ def constrain(x: Any, *, sharding: NamedSharding, **_: Any) -> ConcreteArray:
     check_takes_part(sharding)
     if job.current is not None and not (isinstance(array, ShardedArray) or sharding.is_fully_addressable):
         _check_same(array, sharding)
-    return place(array, sharding)
+    return on_its_device(place(array, sharding))
 
 
 @give(loosen_p, "evaluate")

@@ -179,6 +179,24 @@ def test_arrays_made_of_parts() -> None:
         assert found.sharding is place
         np.testing.assert_array_equal(np.asarray(found), whole)
     assert [s.data.shape for s in x.global_shards] == [(2, 2)] * 8
+    keys = dx.random.split(dx.random.key(0), 4)
+    w = dx.make_array_from_callback((4,), NamedSharding(mesh_of(), P("a")), lambda index: keys[index])
+    assert (dx.random.key_data(w) == dx.random.key_data(keys)).all() and w.sharding.spec == P("a")
+
+
+def test_a_sharding_of_one_device_makes_arrays_on_one_device() -> None:
+    place = sharding.SingleDeviceSharding(dx.devices()[2])
+    x = np.ones(4, "float32")
+    compiled = dx.jit(lambda x: x * 2, out_shardings=place)
+    for y in (
+        dx.make_array_from_callback((4,), place, lambda index: x[index]),
+        dx.jit(lambda x: x * 2, in_shardings=place)(x),
+        compiled(x),
+        compiled(compiled(x)),  # compiled already, and an argument that lies there
+        lax.with_sharding_constraint(x, place),
+    ):
+        assert y.sharding == place and y.committed and (y + 1).devices() == {dx.devices()[2]}
+    assert compiled.lower(x).compile().output_shardings == place
 
 
 def test_a_layout_that_splits_a_mesh_axis_keeps_the_order_of_the_devices() -> None:
@@ -257,11 +275,13 @@ def test_random_keys_have_the_same_bits_in_any_sharding() -> None:
         (lambda m: NamedSharding(m.abstract_mesh, P("a")).devices, ValueError, "has no devices"),
         (lambda m: dx.make_array_from_callback((8,), NamedSharding(m, P("a")), lambda i: np.ones(3)), ValueError, "has the shape that its index says"),
         (lambda m: dx.make_array_from_single_device_arrays((8,), NamedSharding(m, P("a")), [dnp.ones(4)]), ValueError, "one part for each device"),
+        (lambda m: dx.make_array_from_single_device_arrays((8,), NamedSharding(m, P("a")), [np.ones(4)] * 8), TypeError, "a list of arrays, each of which lies on a device"),
+        (lambda m: dx.make_array_from_single_device_arrays((8.0,), NamedSharding(m, P("a")), []), TypeError, "integer"),
         (lambda m: dx.jit(lambda x: x, out_shardings=NamedSharding(m.update(devices=m.devices[::-1]), P("a")))(dx.device_put(np.ones(8), NamedSharding(m, P("a")))), ValueError, "same devices, in the same order"),
         (lambda m: dx.jit(lambda x, y: (x, y), in_shardings=(NamedSharding(m.update(devices=m.devices[::-1]), P("a")), NamedSharding(m, P("a"))))(np.ones(8), np.ones(8)), ValueError, "same devices, in the same order"),
         (lambda m: dx.device_put(np.ones(8), dx.devices()[1]) + dx.device_put(np.ones(8), NamedSharding(m, P("a"))), ValueError, "same devices"),
     ],
-    ids=range(16),
+    ids=range(18),
 )  # fmt: skip
 def test_errors_name_the_rule_and_the_numbers(bad, error, says) -> None:
     with pytest.raises(error) as caught:
