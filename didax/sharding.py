@@ -76,7 +76,7 @@ def use_abstract_mesh(mesh: AbstractMesh) -> Any:
         raise TypeError(
             message(rule, f"mesh: {mesh!r:.200}", fix="Pass mesh.abstract_mesh, or use set_mesh.")
         )
-    return config.override(mesh=mesh)
+    return config.override(mesh=None if mesh.empty else mesh)
 
 
 def __getattr__(name: str) -> Any:

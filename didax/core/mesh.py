@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from didax.core import config
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 
 
 class AxisType(enum.Enum):
@@ -295,7 +295,7 @@ def _checked_types(types: Any, names: tuple[str, ...]) -> tuple[AxisType, ...]:
     found = (types,) * len(names) if isinstance(types, AxisType) else tuple(types)
     if len(found) != len(names) or not all(isinstance(t, AxisType) for t in found):
         rule = "axis_types has one AxisType for each axis of the mesh."
-        raise ValueError(
+        raise ArgumentError(
             message(rule, f"axis_types: {found}, axis_names: {names}", fix="Give as many types as names.")
         )
     return found

@@ -199,6 +199,16 @@ def test_a_sharding_of_one_device_makes_arrays_on_one_device() -> None:
     assert compiled.lower(x).compile().output_shardings == place
 
 
+def test_a_mesh_without_axes_is_none() -> None:
+    empty = Mesh(np.empty((), object), ())
+    with dx.set_mesh(mesh_of()), dx.set_mesh(empty):
+        assert len(dnp.ones(3).sharding.device_set) == 1 and sharding.get_mesh().empty
+        with sharding.use_abstract_mesh(mesh_of().abstract_mesh):
+            assert sharding.get_abstract_mesh().size == 8
+            with sharding.use_abstract_mesh(empty.abstract_mesh):
+                assert sharding.get_abstract_mesh().empty
+
+
 def test_a_layout_that_splits_a_mesh_axis_keeps_the_order_of_the_devices() -> None:
     from didax.xla.client import hlo
     from didax.xla.partition import found_sharding
@@ -277,11 +287,12 @@ def test_random_keys_have_the_same_bits_in_any_sharding() -> None:
         (lambda m: dx.make_array_from_single_device_arrays((8,), NamedSharding(m, P("a")), [dnp.ones(4)]), ValueError, "one part for each device"),
         (lambda m: dx.make_array_from_single_device_arrays((8,), NamedSharding(m, P("a")), [np.ones(4)] * 8), TypeError, "a list of arrays, each of which lies on a device"),
         (lambda m: dx.make_array_from_single_device_arrays((8.0,), NamedSharding(m, P("a")), []), TypeError, "integer"),
+        (lambda m: m.update(axis_types=("Auto", "Auto")), TypeError, "one AxisType for each axis"),
         (lambda m: dx.jit(lambda x: x, out_shardings=NamedSharding(m.update(devices=m.devices[::-1]), P("a")))(dx.device_put(np.ones(8), NamedSharding(m, P("a")))), ValueError, "same devices, in the same order"),
         (lambda m: dx.jit(lambda x, y: (x, y), in_shardings=(NamedSharding(m.update(devices=m.devices[::-1]), P("a")), NamedSharding(m, P("a"))))(np.ones(8), np.ones(8)), ValueError, "same devices, in the same order"),
         (lambda m: dx.device_put(np.ones(8), dx.devices()[1]) + dx.device_put(np.ones(8), NamedSharding(m, P("a"))), ValueError, "same devices"),
     ],
-    ids=range(18),
+    ids=range(19),
 )  # fmt: skip
 def test_errors_name_the_rule_and_the_numbers(bad, error, says) -> None:
     with pytest.raises(error) as caught:
