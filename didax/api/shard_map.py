@@ -16,7 +16,7 @@ from didax.core import config, pytree
 from didax.core.avals import aval_of
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.mesh import AbstractMesh, Mesh, current_mesh
-from didax.core.sharding import NamedSharding, PartitionSpec, entry_names
+from didax.core.sharding import NamedSharding, PartitionSpec, check_spec, entry_names
 from didax.core.source import describe_function
 from didax.primitives.shard_map import manual_axes, part, shard_map_p, split_axes
 from didax.primitives.varying import pvary
@@ -224,6 +224,7 @@ def _spread(f: Any, what: str, specs: Any, tree: Any, axes: Sequence[str], mesh:
             rule, fix = f"{what} of shard_map holds PartitionSpecs.", "Write didax.P(...) for each array."
             raise TypeError(message(rule, f"function: {describe_function(f)}, got: {spec!r:.100}", fix=fix))
         _check_names(f, what, split_axes(spec), mesh)
+        check_spec(mesh, spec)
         outside = [name for name in split_axes(spec) if name not in axes]
         if outside:
             rule = f"{what} of shard_map names manual axes only; the partitioner sees to the others."

@@ -51,6 +51,8 @@ class PartitionSpec:
     """For each axis of an array, the mesh axes it is split over: None, a name, or several names, the slowest first.
 
     Axes beyond the last entry are not split. `PartitionSpec.UNCONSTRAINED` leaves an axis to the partitioner.
+    `unreduced` and `reduced` are sets of mesh axes, of sums that are left open; no sharding can have such axes.
+    ValueError where they name an axis that another entry names.
 
     >>> PartitionSpec("data", None, ("x", "y"))
     P('data', None, ('x', 'y'))
@@ -58,20 +60,29 @@ class PartitionSpec:
     True
     """
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "reduced", "unreduced")
     UNCONSTRAINED: ClassVar[Any] = _UNCONSTRAINED
+    unreduced: frozenset[str]
+    reduced: frozenset[str]
 
-    def __init__(self, *partitions: Any):
+    def __init__(self, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()):
         self._entries = tuple(_entry(p) for p in partitions)
+        self.unreduced, self.reduced = _open_sums(self._entries, unreduced, reduced)
 
     @property
     def partitions(self) -> tuple[Any, ...]:
         """The entries as a tuple."""
         return self._entries
 
-    def update(self, *, partitions: Iterable[Any]) -> PartitionSpec:
-        """A spec with other entries."""
-        return PartitionSpec(*partitions)
+    def update(
+        self, *, partitions: Iterable[Any] | None = None, unreduced: Any = None, reduced: Any = None
+    ) -> PartitionSpec:
+        """A spec with other entries, or other sums left open."""
+        return PartitionSpec(
+            *(self._entries if partitions is None else partitions),
+            unreduced=self.unreduced if unreduced is None else unreduced,
+            reduced=self.reduced if reduced is None else reduced,
+        )
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._entries)
@@ -99,16 +110,67 @@ class PartitionSpec:
         return PartitionSpec(*other, *self) if isinstance(other, tuple) else NotImplemented
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PartitionSpec) and self._entries == other._entries
+        return (
+            isinstance(other, PartitionSpec)
+            and self._entries == other._entries
+            and self.unreduced == other.unreduced
+            and self.reduced == other.reduced
+        )
 
     def __hash__(self) -> int:
-        return hash((PartitionSpec, self._entries))
+        return hash((PartitionSpec, self._entries, self.unreduced, self.reduced))
 
     def __repr__(self) -> str:
-        return f"P{self._entries!r}"
+        if not self.has_open_sums:
+            return f"P{self._entries!r}"
+        texts = [*map(repr, self._entries)]
+        for kind, names in ("unreduced", self.unreduced), ("reduced", self.reduced):
+            if names:
+                texts.append(f"{kind}={{{', '.join(map(repr, sorted(names)))}}}")
+        return f"P({', '.join(texts)})"
 
     def __reduce__(self) -> Any:
-        return PartitionSpec, self._entries
+        return _spec, (self._entries, self.unreduced, self.reduced)
+
+    @property
+    def has_open_sums(self) -> bool:
+        """Whether the spec says of a mesh axis that a sum over it is left open."""
+        return bool(self.unreduced or self.reduced)
+
+
+def _spec(entries: tuple[Any, ...], unreduced: frozenset[str], reduced: frozenset[str]) -> PartitionSpec:
+    return PartitionSpec(*entries, unreduced=unreduced, reduced=reduced)
+
+
+def _open_sums(
+    entries: tuple[Any, ...], unreduced: Any, reduced: Any
+) -> tuple[frozenset[str], frozenset[str]]:
+    if not unreduced and not reduced:
+        return _NONE, _NONE
+    named = [name for entry in entries for name in entry_names(entry)]
+    for kind, names in ("unreduced", unreduced), ("reduced", reduced):
+        if not isinstance(names, set | frozenset):
+            raise TypeError(
+                message(
+                    f"{kind} of a PartitionSpec is a set of mesh axes.",
+                    f"got: {names!r:.200}",
+                    fix=f"Write {kind}={{...}}.",
+                )
+            )
+        for name in cast("set[Any]", names):
+            if not isinstance(name, str) or name in named:
+                raise ValueError(
+                    message(
+                        "A PartitionSpec names a mesh axis once.",
+                        f"entries: {entries}, unreduced: {unreduced}, reduced: {reduced}",
+                        fix=f"Leave {name!r} out of one of them.",
+                    )
+                )
+            named.append(name)
+    return frozenset(unreduced), frozenset(reduced)
+
+
+_NONE: frozenset[str] = frozenset()
 
 
 def _entry(partition: Any) -> Any:
@@ -320,6 +382,16 @@ class NamedSharding(Sharding):
         return tuple(self.concrete_mesh.devices.flat)
 
     @property
+    def num_devices(self) -> int:
+        """How many devices hold a part of the array."""
+        return self.mesh.size
+
+    @property
+    def is_one_device(self) -> bool:
+        """Whether the mesh stands for a device alone."""
+        return self.mesh.axis_names == ONE_DEVICE
+
+    @property
     def concrete_mesh(self) -> Mesh:
         """The mesh, which has devices; ValueError for an abstract one."""
         if not isinstance(self.mesh, Mesh):
@@ -331,16 +403,6 @@ class NamedSharding(Sharding):
         """Whether every device holds the whole array."""
         sizes = self.mesh.shape
         return all(sizes[name] == 1 for name in self.axes)
-
-    @property
-    def num_devices(self) -> int:
-        """How many devices hold a part of the array."""
-        return self.mesh.size
-
-    @property
-    def is_one_device(self) -> bool:
-        """Whether the mesh stands for a device alone."""
-        return self.mesh.axis_names == ONE_DEVICE
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -408,7 +470,18 @@ _named: WeakValueDictionary[Any, NamedSharding] = WeakValueDictionary()
 
 
 def check_spec(mesh: AbstractMesh, spec: PartitionSpec) -> None:
-    """ValueError unless the mesh has every axis that the spec names, and the spec names each once."""
+    """ValueError unless the mesh has every axis that the spec names, and the spec names each once.
+
+    NotImplementedError where the spec leaves sums open.
+    """
+    if spec.has_open_sums:
+        raise NotImplementedError(
+            message(
+                "The sums in arrays are finished: none is left open over a mesh axis.",
+                f"spec: {spec}",
+                fix="Leave unreduced= and reduced= out: the sum is then finished where it is computed.",
+            )
+        )
     names = [name for entry in spec for name in entry_names(entry)]
     for name in names:
         if name not in mesh.axis_names:

@@ -209,6 +209,27 @@ def test_a_mesh_without_axes_is_none() -> None:
                 assert sharding.get_abstract_mesh().empty
 
 
+def test_specs_of_open_sums_compare_and_print_and_no_array_has_one() -> None:
+    """`unreduced=` and `reduced=` of specs are as in JAX; that sums are left open is refused where a mesh is met."""
+    made = [(P, dict(unreduced={"b"})), (P, dict(reduced={"b"})), (P, {})]
+    for make, kinds in made:
+        ours, theirs = make("a", **kinds), jax.P("a", **kinds)
+        assert (str(ours), ours.unreduced, ours.reduced) == (str(theirs), theirs.unreduced, theirs.reduced)
+        assert pickle.loads(pickle.dumps(ours)) == ours and hash(ours.update()) == hash(ours)
+        assert [ours == P("a", **other) for _, other in made] == [kinds == other for _, other in made]
+    for bad, error in ((dict(unreduced={"a"}), ValueError), (dict(reduced="b"), TypeError)):
+        for spec in (P, jax.P):
+            with pytest.raises(error):
+                spec("a", **bad)
+    open_sum = P("a", unreduced={"b"})
+    for use in (
+        lambda: NamedSharding(mesh_of(), open_sum),
+        lambda: dx.shard_map(lambda x: x, mesh=mesh_of(), in_specs=P("a"), out_specs=open_sum)(dnp.ones(4)),
+    ):
+        with pytest.raises(NotImplementedError, match=r"unreduced=\{'b'\}"):
+            use()
+
+
 def test_a_layout_that_splits_a_mesh_axis_keeps_the_order_of_the_devices() -> None:
     from didax.xla.client import hlo
     from didax.xla.partition import found_sharding
