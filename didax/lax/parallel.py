@@ -25,9 +25,10 @@ from didax.core.errors import ArgumentError, message
 from didax.core.primitive import infer
 from didax.core.sharding import PartitionSpec
 from didax.lax.operands import operation
+from didax.lax.slicing import dynamic_index_in_dim
 from didax.primitives import collectives as p
 from didax.primitives.convert import convert_element_type
-from didax.primitives.elementwise import add, div, eq, mul
+from didax.primitives.elementwise import add, div, eq, lt, max_, mul
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, move_axis, reshape
@@ -234,7 +235,7 @@ def psum_scatter(
 @operation
 def all_to_all(
     x: Any,
-    axis_name: str,
+    axis_name: AxisName,
     split_axis: int,
     concat_axis: int,
     *,
@@ -261,7 +262,11 @@ def all_to_all(
         concat = _axis("all_to_all", "concat_axis", concat_axis, aval)
         if not tiled:
             _check_length("all_to_all", "split_axis", split, aval, axis_name, groups)
-        out = _bind(p.all_to_all_p, leaf, axis_name, groups, dimension=split)
+        names, *others = _together(axis_name)
+        if others:
+            out = _all_exchanged(leaf, axis_name, split)
+        else:
+            out = _bind(p.all_to_all_p, leaf, names, groups, dimension=split)
         if not tiled:
             return move_axis(out, split, concat)
         size, shape = len(groups[0]) if groups else axis_size(axis_name), list(aval.shape)
@@ -273,8 +278,18 @@ def all_to_all(
     return pytree.map(exchange, x)
 
 
+def _all_exchanged(x: Any, axis_name: AxisName, split: int) -> Any:
+    """What `all_to_all_p` gives, over axes that no one operation communicates over: each element picks its pieces."""
+    size, shape = axis_size(axis_name), aval_of(x).shape
+    pieces = reshape(x, (*shape[:split], size, shape[split] // size, *shape[split + 1 :]))
+    mine = dynamic_index_in_dim(
+        all_gather(pieces, axis_name), axis_index(axis_name), split + 1, keepdims=False
+    )
+    return reshape(move_axis(mine, 0, split), shape)
+
+
 @operation
-def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
+def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
     """Send arrays between elements: for each pair (source, destination) in `perm` the destination gets the arrays.
 
     An element that is no destination gets zeros.
@@ -287,11 +302,24 @@ def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
     """
     pairs = tuple((operator.index(src), operator.index(dst)) for src, dst in perm)
     _check_pairs(pairs, axis_name)
-    return pytree.map(lambda leaf: _bind(p.ppermute_p, leaf, axis_name, perm=pairs), x)
+    names, *others = _together(axis_name)
+    if others:
+        return pytree.map(lambda leaf: _permuted(leaf, axis_name, pairs), x)
+    return pytree.map(lambda leaf: _bind(p.ppermute_p, leaf, names, perm=pairs), x)
+
+
+def _permuted(x: Any, axis_name: AxisName, pairs: Sequence[tuple[int, int]]) -> Any:
+    """`ppermute` over axes that no one operation communicates over: all is gathered, each element picks a part."""
+    sources = np.full(axis_size(axis_name), -1, np.int32)
+    for source, destination in pairs:
+        sources[destination] = source
+    source = dynamic_index_in_dim(sources, axis_index(axis_name), keepdims=False)
+    found = dynamic_index_in_dim(all_gather(x, axis_name), max_(source, np.int32(0)), keepdims=False)
+    return where(lt(source, np.int32(0)), scalar_like(0, aval_of(found).dtype), found)
 
 
 @operation
-def pshuffle(x: Any, axis_name: str, perm: Sequence[int]) -> Any:
+def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
     """Give element i the arrays of element `perm[i]`; `perm` is a permutation of the axis.
 
     >>> import didax as dx
@@ -526,7 +554,7 @@ def _check_length(
 
 
 def _check_pairs(pairs: Sequence[tuple[int, int]], axis_name: Any) -> None:
-    size = named_axes.axis_size(axis_name)
+    size = axis_size(axis_name)
     sources, destinations = [src for src, _ in pairs], [dst for _, dst in pairs]
     distinct = len(set(sources)) == len(sources) and len(set(destinations)) == len(destinations)
     if distinct and all(0 <= i < size for i in (*sources, *destinations)):

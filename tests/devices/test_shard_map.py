@@ -53,6 +53,8 @@ PAIRS = {
     "all_to_all": (on_line(lambda x: lax.all_to_all(dnp.tile(x, (1, 2)), "x", 1, 0, tiled=True), out_specs=P(None, "x")), lambda x: dnp.tile(x, (1, 2))),
     "axis_index": (on_line(lambda x: x * (lax.axis_index("x") + 1)), lambda x: x * dnp.arange(1, 9)[:, None]),
     "two axes at once": (on_grid(lambda x: x * lax.psum(x, ("a", "b")), P(("a", "b")), P(("a", "b"))), lambda x: x * x.sum(0)),
+    "ppermute over two axes": (on_grid(lambda x: lax.ppermute(x, ("a", "b"), [(i, (i + 1) % 8) for i in range(8)]) * x, P(("a", "b")), P(("a", "b"))), lambda x: dnp.roll(x, 1, 0) * x),
+    "pshuffle over two axes": (on_grid(lambda x: lax.pshuffle(x, ("b", "a"), [3, 2, 1, 0, 7, 6, 5, 4]), P(("b", "a")), P(("b", "a"))), lambda x: x[dnp.array([3, 2, 1, 0, 7, 6, 5, 4])]),
     "one axis of two": (on_grid(lambda x: lax.psum(x, "b"), P("a", "b"), P("a")), lambda x: x.sum(1, keepdims=True)),
     "closure": (on_line(lambda y: y * X[0]), lambda y: y * X[0]),
     "jit inside": (on_line(dx.jit(lambda x: dnp.sin(x) * lax.psum(x, "x"))), lambda x: dnp.sin(x) * x.sum(0)),
@@ -405,6 +407,29 @@ def test_groups_of_positions_exchange_on_their_own() -> None:
     ):
         with pytest.raises(ValueError, match=text):
             dx.vmap(lambda a, g=groups: lax.all_gather(a, "i", axis_index_groups=g), axis_name="i")(x)
+
+
+def test_collectives_over_axes_of_a_vmap_and_of_a_mesh_together() -> None:
+    """Over a tuple of names, of which `vmap` maps some, a collective gives what it gives over one axis."""
+    x = np.random.default_rng(0).normal(size=(2, 3, 12, 2)).astype("float32")
+
+    def f(name, x):
+        turned = lax.ppermute(x, name, [(i, (i + 2) % 6) for i in range(6)])
+        some = lax.ppermute(x, name, [(0, 5), (4, 1)])
+        tiled = lax.all_to_all(x, name, 0, 1, tiled=True)
+        stacked = lax.all_to_all(x[:6], name, 0, 1)
+        return turned, some, tiled, stacked, lax.pshuffle(x, name, [5, 0, 1, 3, 2, 4])
+
+    flat = dx.jit(dx.vmap(lambda x: f("i", x), axis_name="i"))(x.reshape(6, 12, 2))
+    both = dx.vmap(dx.vmap(lambda x: f(("a", "b"), x), axis_name="b"), axis_name="a")
+    grid = dx.make_mesh((2,), ("a",), devices=dx.devices()[:2])
+    inner = dx.vmap(lambda x: f(("a", "b"), x), axis_name="b")
+    mixed = dx.shard_map(
+        lambda x: dx.tree.map(lambda y: y[None], inner(x[0])), mesh=grid, in_specs=P("a"), out_specs=P("a")
+    )
+    for found in (dx.jit(both)(x), dx.jit(mixed)(x)):
+        for a, b in zip(found, flat, strict=True):
+            np.testing.assert_array_equal(np.asarray(a).reshape(b.shape), b)
 
 
 @pytest.mark.parametrize("check_vma", [True, False])
