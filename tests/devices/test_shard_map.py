@@ -432,6 +432,12 @@ def test_collectives_over_axes_of_a_vmap_and_of_a_mesh_together() -> None:
             np.testing.assert_array_equal(np.asarray(a).reshape(b.shape), b)
 
 
+def test_reading_the_result_of_a_program_that_fails_on_devices_raises() -> None:
+    f = on_line(lambda x: lax.pmax(x, "x"), out_specs=P())
+    with pytest.raises(RuntimeError, match="eduction"):
+        np.asarray(f(np.ones(8, "complex64")))
+
+
 @pytest.mark.parametrize("check_vma", [True, False])
 def test_checks_of_each_device_become_data(check_vma):
     """The report is that of the first device whose check failed."""
