@@ -64,10 +64,13 @@ def as_seen_here(mesh: AbstractMesh) -> AbstractMesh:
     return mesh.abstract_mesh.with_types(names, AxisType.Manual) if names else mesh.abstract_mesh
 
 
-def constrained(x: Any, sharding: NamedSharding | None, *where: str, as_stated: bool = False) -> Any:
+def constrained(
+    x: Any, sharding: NamedSharding | None, *where: str, as_stated: bool = False, uneven: bool = False
+) -> Any:
     """The array, laid out as the sharding says; itself without one. `where` says in errors what it is.
 
-    Over explicit mesh axes its sharding has, unless `as_stated`, an entry for each axis, as types have.
+    Over explicit mesh axes its sharding has, unless `as_stated`, an entry for each axis, as types have. With `uneven`
+    a value inside of a program may be cut into parts of which the last are shorter.
     """
     if sharding is None:
         return x
@@ -76,17 +79,22 @@ def constrained(x: Any, sharding: NamedSharding | None, *where: str, as_stated: 
             rule = "Within a shard_map nothing is laid out over its own axes: each device has its part."
             fix = f"Leave {name!r} out."
             raise ValueError(message(rule, *where, f"axis: {name!r}, sharding: {sharding}", fix=fix))
-    sharding.check_shape(aval_of(x).shape, *where)
+    if uneven and isinstance(x, Tracer) and sharding.mesh.are_all_axes_auto:
+        sharding.entries(aval_of(x).ndim, *where)
+    else:
+        sharding.check_shape(aval_of(x).shape, *where)
     if sharding.mesh.explicit_axes and not as_stated:
         sharding = sharding.of_rank(aval_of(x).ndim)
     return sharding_constraint_p.bind(x, sharding=sharding)
 
 
-def constrained_tree(what: str, x: Any, shardings: Any) -> Any:
+def constrained_tree(what: str, x: Any, shardings: Any, uneven: bool = False) -> Any:
     """The pytree of arrays, laid out as the shardings say, which are a prefix of it."""
     leaves, tree = pytree.flatten(x)
     each = spread(f"{what} shardings", shardings, x)
-    return pytree.unflatten(tree, [constrained(leaf, s) for leaf, s in zip(leaves, each, strict=True)])
+    return pytree.unflatten(
+        tree, [constrained(leaf, s, uneven=uneven) for leaf, s in zip(leaves, each, strict=True)]
+    )
 
 
 def spread(what: str, shardings: Any, tree: Any, of: str = "the arrays") -> list[NamedSharding | None]:

@@ -429,7 +429,7 @@ def with_sharding_constraint(x: T, shardings: Any) -> T:
     ):
         if sharding is not None and sharding.mesh.explicit_axes:
             _check_stated(leaf, sharding)
-    return constrained_tree("with_sharding_constraint", x, shardings)
+    return constrained_tree("with_sharding_constraint", x, shardings, uneven=True)
 
 
 def _check_stated(x: Any, sharding: Any) -> None:

@@ -31,8 +31,10 @@ class ShardingConstraint(LinearUnary):
     sets_sharding = True
 
     def type(self, x: ShapedArray, *, sharding: NamedSharding, free: tuple[str, ...] = ()) -> ShapedArray:
+        if sharding.mesh.are_all_axes_auto:
+            return x
         sharding.check_shape(x.shape)
-        return x if sharding.mesh.are_all_axes_auto else x.update(sharding=sharding)
+        return x.update(sharding=sharding)
 
     def lower(self, ctx: Any, x: Any, *, sharding: NamedSharding, free: tuple[str, ...] = ()) -> Any:
         where = ctx.module.devices.sharding(sharding, x.aval.ndim, free)

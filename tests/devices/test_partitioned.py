@@ -172,8 +172,28 @@ def test_a_constraint_is_kept_by_every_transformation() -> None:
     assert 'sdy.mesh @mesh = <["a"=2, "b"=4]>' in text and "sdy.sharding_constraint" in text
     with dx.set_mesh(mesh):
         assert dx.jit(lambda x: lax.with_sharding_constraint(x, P("b")))(x).sharding.spec == P("b")
-    with pytest.raises(ValueError, match="7 % 8 = 7"):
-        dx.jit(lambda x: lax.with_sharding_constraint(x[:7], NamedSharding(mesh, P(("a", "b")))))(x)
+
+
+def test_a_constraint_may_cut_a_value_into_uneven_parts_and_no_array_is() -> None:
+    """As in JAX: XLA pads the parts within a program; arguments, results and arrays are cut evenly."""
+    mesh = dx.make_mesh((2, 4), ("a", "b"))
+    x = operands()[0][:7, :5]
+
+    def f(x, constrain=lambda x, *spec: lax.with_sharding_constraint(x, NamedSharding(mesh, P(*spec)))):
+        y = constrain(dnp.sin(x), "b", "a")
+        z = constrain(y @ y.T, ("a", "b"))
+        return z.sum(0), y[::-1].max(0), dnp.sort(z, 0)[2], dnp.argmax(y, 0), z
+
+    def all_of(f, x):
+        return f(x), dx.grad(lambda x: f(x)[0].sum())(x), dx.vmap(f)(dnp.stack([x, 2 * x]))
+
+    found = dx.jit(lambda x: all_of(f, x))(x)
+    wanted = dx.jit(lambda x: all_of(functools.partial(f, constrain=lambda x, *spec: x), x))(x)
+    assert found[0][-1].sharding.is_fully_replicated
+    for a, b in zip(dx.tree.leaves(found), dx.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+    with pytest.raises(IndivisibleError, match="7 % 4 = 3"):
+        lax.with_sharding_constraint(x, NamedSharding(mesh, P("b")))
 
 
 def test_loops_branches_checkpoints_and_rules_of_the_users() -> None:
