@@ -250,7 +250,7 @@ def test_each_process_saves_its_parts_and_any_number_restores_them(tmp_path: Pat
         "process-00001.safetensors",
     ]
     here = checkpoints.restore(tmp_path / "run")  # this process, alone
-    assert (here["arrays"]["w"] == np.arange(32).reshape(8, 4)).all() and here["arrays"][
+    assert (here["arrays"]["w"] == np.arange(64).reshape(8, 8)).all() and here["arrays"][
         "r"
     ].dtype == dnp.bfloat16
     assert (here["arrays"]["k"] == random.split(random.key(5), 8)).all()

@@ -6,12 +6,19 @@ from typing import Any, TypeVar
 
 from didax.api.flat import narrowed_scalar
 from didax.api.layouts import as_sharding, constrained
-from didax.core import job, pytree
+from didax.core import config, job, pytree
 from didax.core.errors import api_boundary, message
 from didax.core.memory import Space
 from didax.core.sharding import NamedSharding, PartitionSpec
 from didax.core.tracing import Tracer
-from didax.runtime.array import ConcreteArray, PlacedArray, as_concrete, join_sharers, on_device
+from didax.runtime.array import (
+    ConcreteArray,
+    PlacedArray,
+    as_concrete,
+    chosen_device,
+    join_sharers,
+    on_device,
+)
 
 T = TypeVar("T")
 
@@ -150,8 +157,12 @@ def _put(x: Any, device: Any) -> Any:
         )
     array = as_concrete(narrowed_scalar(x))
     if device is None:
-        array.device_buffer()
-        return array
+        asked = config.default_device_was_set and not array.committed
+        chosen = chosen_device() if asked else None
+        if chosen is None or (array.device is chosen and array._buffer is not None):  # pyright: ignore[reportPrivateUsage]
+            array.device_buffer()
+            return array
+        return PlacedArray(array.aval, None, array.device_buffer(chosen), committed=False)
     # An array with a host value gives it to a new array, which gets a buffer of its own: deleting or donating the one
     # array leaves the other as it is.
     mine = array if array._value is None else ConcreteArray(array.aval, array._value)  # pyright: ignore[reportPrivateUsage]

@@ -215,9 +215,18 @@ def log_compiles(new_val: bool = True) -> OptionWithoutEffect:
     return OptionWithoutEffect("jax_log_compiles", new_val)
 
 
-def default_device(new_val: Any) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX: a process computes on one device, which the option `platforms` chooses."""
-    return OptionWithoutEffect("jax_default_device", new_val)
+def default_device(new_val: Any) -> config.override:
+    """Inside the block, programs run on this device whose arguments the user has placed nowhere.
+
+    None is the first device of the process; so is the name of its platform. Results may go elsewhere afterwards, as any
+    array that nobody has placed. TypeError for what is no device.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> with dx.default_device(dx.devices()[-1]):
+    ...     dx.jit(lambda x: x + 1)(dnp.ones(2)).device == dx.devices()[-1]
+    True
+    """
+    return config.option_block(default_device=new_val)
 
 
 def transfer_guard(new_val: str | None) -> OptionWithoutEffect:

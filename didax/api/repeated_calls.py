@@ -309,7 +309,7 @@ def _kind(x: Any) -> Any:
     if type(x) is ShardedArray:
         return x.aval, x.sharding
     if type(x) is PlacedArray:
-        return x.aval, x.device
+        return x.aval, x.device, x.committed
     return aval_of(x)
 
 

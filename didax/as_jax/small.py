@@ -83,7 +83,7 @@ def backends() -> dict[str, Any]:
 
 def get_default_device() -> Any:
     """The device that new arrays go to."""
-    return didax.devices()[0]
+    return didax.config.jax_default_device or didax.devices()[0]
 
 
 def clear_backends() -> None:

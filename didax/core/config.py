@@ -50,6 +50,9 @@ class State:
     no_execution: bool = False
     user_contexts: Any = ()  # the values of `make_user_context`, as pairs
     mesh: Any = None  # the one that specs without a mesh refer to: see `core/sharding.py`
+    default_device: Any = (
+        None  # where programs run whose arguments nobody has placed; None: on the first device
+    )
 
     @property
     def inspects_values(self) -> bool:
@@ -109,16 +112,18 @@ JAX_VALUES: dict[str, dict[str, str]] = {
 _FIELDS = {field.name: field for field in dataclasses.fields(State)}
 NAMES = tuple(_FIELDS)
 # What programs depend on as they do on options, but what has functions of its own that set it.
-NOT_OPTIONS = frozenset(["mesh", "user_contexts"])
+NOT_OPTIONS = frozenset(["default_device", "mesh", "user_contexts"])
 _interned: dict[tuple[Any, ...], State] = {}
 # True once any snapshot had `inspects_values`, and while a profile runs: else hot paths need not ask further.
 operations_were_watched = False
 _values_were_inspected = False
+default_device_was_set = False
 operation_mark: Any = None  # while a profile runs: what makes the block that an eager operation runs in
 
 
 def _intern(values: dict[str, Any]) -> State:
-    global operations_were_watched, _values_were_inspected
+    global operations_were_watched, _values_were_inspected, default_device_was_set
+    default_device_was_set = default_device_was_set or values["default_device"] is not None
     key = tuple(values[name] for name in NAMES)
     state = _interned.setdefault(key, State(*key))
     if state.inspects_values:
@@ -144,6 +149,8 @@ def _values(state: State) -> dict[str, Any]:
 
 def _normalise(name: str, value: Any) -> Any:
     """Check `value` against the option's type; text (environment variables) is parsed."""
+    if name == "default_device":
+        return _device(value)
     if name in NOT_OPTIONS:
         return value
     default = _FIELDS[name].default
@@ -182,6 +189,17 @@ def _normalise(name: str, value: Any) -> Any:
     return value
 
 
+def _device(value: Any) -> Any:
+    """A device; None for the name of a platform, of which a process has one."""
+    if value is None or isinstance(value, str):
+        return None
+    if not hasattr(value, "device_kind"):
+        raise TypeError(
+            f"option 'default_device' takes a device.\n  got: {value!r:.200}\nPass one of didax.local_devices()."
+        )
+    return value
+
+
 _BOOLS = {
     "1": True,
     "true": True,
@@ -212,6 +230,7 @@ def option_named(option: str) -> str:
 def names_in_jax() -> list[str]:
     """The options that JAX has too, by their names there."""
     own = {"as_in_jax", "check", "compile_in_background", "keep_memory", "optimize_loops", *NOT_OPTIONS}
+    own -= {"default_device"}
     return [f"jax_{name}" for name in (*NAMES, *_OTHER_NAMES) if name not in own]
 
 

@@ -69,7 +69,7 @@ None|gloo|mpi|megascale 'gloo': jax_cpu_collectives_implementation
 None|allow|log|fatal None: jax_array_garbage_collection_guard
 None|allow|log|disallow|log_explicit|disallow_explicit None: jax_transfer_guard jax_transfer_guard_device_to_device
     jax_transfer_guard_device_to_host jax_transfer_guard_host_to_device
-any None: jax_default_device jax_cross_host_transfer_timeout_seconds jax_cross_host_transfer_transfer_size
+any None: jax_cross_host_transfer_timeout_seconds jax_cross_host_transfer_transfer_size
 any '': jax_backend_target jax_cross_host_transfer_socket_address jax_cross_host_transport_addresses jax_dump_ir_to
     jax_mock_gpu_topology jax_xla_backend
 any 'all': jax_cuda_visible_devices jax_oneapi_visible_devices jax_rocm_visible_devices

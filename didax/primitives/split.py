@@ -145,14 +145,29 @@ def reshaped(primitive: Any, out: Type, x: Type, *, new_sizes: Sequence[int]) ->
         if len(before) > 1:
             fits = fits and names[: len(leading)] == leading
         together = tuple(name for entry in leading for name in entry)
-        if not fits or out.shape[after[0]] % parts(x, together):
+        entries = _divided(x, together, [out.shape[i] for i in after]) if fits else None
+        if entries is None:
             raise ambiguous(
                 primitive.name, (x,),
                 "reshape merges and divides axes that are split along the first of them, in equal parts.",
                 f"new shape: {tuple(new_sizes)}",
             )  # fmt: skip
-        found[after[0]] = together
+        for i, entry in zip(after, entries, strict=True):
+            found[i] = entry
     return tuple(found)
+
+
+def _divided(x: Type, names: Names, lengths: Sequence[int]) -> list[Names] | None:
+    """How the axes that an axis is divided into are split, each as a whole before the next; None where they cannot."""
+    found: list[Names] = [()] * len(lengths)
+    i = 0
+    for name in names:
+        while i < len(lengths) and parts(x, found[i]) == lengths[i]:
+            i += 1
+        if i == len(lengths) or lengths[i] % parts(x, (*found[i], name)):
+            return None
+        found[i] = (*found[i], name)
+    return found
 
 
 def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:

@@ -14,6 +14,7 @@ from weakref import ref
 
 import numpy as np
 
+from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.declarations import no_numbers
 from didax.core.dtypes import dtype_name, is_complex, is_integer, numpy_scalar
@@ -145,7 +146,7 @@ class ConcreteArray(Array):
             return _device_of(self._buffer)
         from didax.xla.client import backend
 
-        return backend().default_device
+        return chosen_device() or backend().default_device
 
     @property
     def place(self) -> Any:
@@ -617,9 +618,23 @@ def as_concrete(x: Any) -> ConcreteArray:
     )
 
 
+def chosen_device() -> Any:
+    """The device that `default_device` says; None for that of the backend, which it is else."""
+    from didax.xla.client import backend
+
+    device = config.state().default_device if config.default_device_was_set else None
+    return None if device is None or device is backend().default_device else device
+
+
 def argument_buffer(x: Any, device: Any = None) -> Any:
     """A buffer with the contents of one argument of a program: an array's own, or a new one for a NumPy value."""
     if isinstance(x, ConcreteArray):
+        if (
+            device is None and type(x) is PlacedArray and not x.committed
+        ):  # it was made under `default_device`
+            from didax.xla.client import backend
+
+            device = backend().default_device
         return x.device_buffer(device)
     if isinstance(x, Tracer):
         raise leaked(x)

@@ -38,7 +38,14 @@ from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import jit_p
 from didax.primitives.shard_map import shard_map_p
 from didax.runtime import donation
-from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, on_device, with_keys
+from didax.runtime.array import (
+    ConcreteArray,
+    argument_buffer,
+    as_concrete,
+    chosen_device,
+    on_device,
+    with_keys,
+)
 from didax.runtime.explicit import labelled, without_types
 from didax.runtime.key_flow import KeyFlow
 from didax.runtime.partitioned import Asked, buffers_for, partition_of, results_of
@@ -318,6 +325,9 @@ class Program:
             check_may_run(self.jaxpr.name or "a program")
         args = self._used(args)
         device = common_device([*self._placed, *args] if self._placed else args)
+        committed = device is not None
+        if config.default_device_was_set and device is None:
+            device = chosen_device()
         partition = self._partition(args)
         where = partition or device
         executable = self._executables.get(where)
@@ -354,7 +364,7 @@ class Program:
         else:
             placed = device is not None and outs
             kind = type(on_device(executable.out_avals[0], outs[0])) if placed else ConcreteArray
-            results = list(map(kind, executable.out_avals, repeat(None), outs, repeat(device is not None)))
+            results = list(map(kind, executable.out_avals, repeat(None), outs, repeat(committed)))
         if config.operations_were_watched and config.state().inspects_values:
             look_at_program(self.jaxpr, [*self._constants, *args], results)
         return self._with_float0(results)
@@ -376,7 +386,7 @@ class Program:
         if self.calls_python or self._float0 or config.state().inspects_values:
             return None
         partition, args = self.partition_for(args), self._used(args)
-        device = common_device([*self._placed, *args])
+        device = common_device([*self._placed, *args]) or chosen_device()
         executable = self._executables.get(partition or device)
         if executable is None:
             return None

@@ -187,8 +187,8 @@ def test_every_option_of_jax_is_taken_and_read_back(name: str, restored: None):
 def test_options_without_effect_refuse_what_jax_refuses(bad: object, restored: None):
     for name in dx.config.without_effect():
         parse = getattr(jax.config._value_holders[name], "_parser", None) or (lambda value: value)
-        if "x64_dtypes" in name or "default_device" in name:
-            continue  # which JAX looks up by another rule: numbers as text, names of platforms
+        if "x64_dtypes" in name:
+            continue  # which JAX looks up by another rule: numbers as text
         try:
             parse(bad)
         except (
@@ -234,7 +234,6 @@ def test_names_of_jax_for_options_of_other_names(restored: None):
         (dx.transfer_guard_device_to_device, None, "jax_transfer_guard_device_to_device"),
         (dx.thread_guard, True, "jax_thread_guard"),
         (dx.array_garbage_collection_guard, "log", "jax_array_garbage_collection_guard"),
-        (dx.default_device, "cpu", "jax_default_device"),
         (dx.enable_x64, True, "jax_enable_x64"),
         (dx.debug_nans, True, "jax_debug_nans"),
     ],

@@ -199,6 +199,40 @@ def test_a_sharding_of_one_device_makes_arrays_on_one_device() -> None:
     assert compiled.lower(x).compile().output_shardings == place
 
 
+def test_what_nobody_has_placed_is_computed_on_the_default_device() -> None:
+    """As in JAX; outside of the block such results are computed with on the first device again."""
+    first, other, third = dx.devices()[:3]
+    f = dx.jit(lambda x: x * 2 + x.sum())
+    x = np.ones((300, 300), "float32")
+    placed = dx.device_put(x, third)
+    assert f(x).device is first
+    with dx.default_device(other):
+        y = [f(x) for _ in range(3)][-1]
+        assert not y.committed and y.sharding == sharding.SingleDeviceSharding(other)
+        for z in (dnp.sin(x), dnp.ones(3), dx.device_put(x), dx.grad(lambda x: (x**2).sum())(y)):
+            assert z.device is other and z.devices() == {other} and not z.committed
+        assert f(placed).device is (placed + y).device is third
+        donated = f(x)
+        assert dx.jit(lambda x: x + 1, donate_argnums=0)(donated).device is other and donated.is_deleted()
+        with dx.default_device(None):
+            assert f(x).device is f(y).device is first
+    for _ in range(3):  # the first call, and those that are remembered
+        assert (
+            f(y).device is first and f(placed).device is third and f(dx.device_put(y, other)).device is other
+        )
+    np.testing.assert_array_equal(f(y), f(f(x)))
+    split = NamedSharding(mesh_of(), P("a"))
+    assert (y + dx.device_put(x, split)).sharding == split
+    dx.config.update("jax_default_device", other)
+    try:
+        assert f(x).device is dx.config.jax_default_device is other
+    finally:
+        dx.config.update("jax_default_device", "cpu")
+    assert f(x).device is first
+    with pytest.raises(TypeError, match="takes a device"):
+        dx.default_device(7)
+
+
 def test_a_mesh_without_axes_is_none() -> None:
     empty = Mesh(np.empty((), object), ())
     with dx.set_mesh(mesh_of()), dx.set_mesh(empty):
