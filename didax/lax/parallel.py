@@ -25,6 +25,7 @@ from didax.core.errors import ArgumentError, message
 from didax.core.primitive import infer
 from didax.core.sharding import PartitionSpec
 from didax.lax.operands import operation
+from didax.lax.slicing import dynamic_index_in_dim
 from didax.primitives import collectives as p
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, div, eq, mul
@@ -261,7 +262,7 @@ def all_to_all(
         concat = _axis("all_to_all", "concat_axis", concat_axis, aval)
         if not tiled:
             _check_length("all_to_all", "split_axis", split, aval, axis_name, groups)
-        out = _bind(p.all_to_all_p, leaf, axis_name, groups, dimension=split)
+        out = _exchanged(leaf, axis_name, groups, split)
         if not tiled:
             return move_axis(out, split, concat)
         size, shape = len(groups[0]) if groups else axis_size(axis_name), list(aval.shape)
@@ -271,6 +272,18 @@ def all_to_all(
         return reshape(out, tuple(shape))
 
     return pytree.map(exchange, x)
+
+
+def _exchanged(x: Any, axis_name: Any, groups: Groups, split: int) -> Any:
+    """`x` with its piece k along `split` sent to the element k of the axes: over one of them after the other."""
+    parts = _together(axis_name)
+    if len(parts) == 1:
+        return _bind(p.all_to_all_p, x, parts[0], groups, dimension=split)
+    shape, sizes = aval_of(x).shape, [axis_size(names) for names in parts]
+    out = reshape(x, (*shape[:split], *sizes, shape[split] // math.prod(sizes), *shape[split + 1 :]))
+    for dimension, names in enumerate(parts, split):
+        out = _bind(p.all_to_all_p, out, names, dimension=dimension)
+    return reshape(out, shape)
 
 
 @operation
@@ -287,7 +300,18 @@ def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
     """
     pairs = tuple((operator.index(src), operator.index(dst)) for src, dst in perm)
     _check_pairs(pairs, axis_name)
-    return pytree.map(lambda leaf: _bind(p.ppermute_p, leaf, axis_name, perm=pairs), x)
+    parts = _together(axis_name)
+    if len(parts) == 1:
+        return pytree.map(lambda leaf: _bind(p.ppermute_p, leaf, parts[0], perm=pairs), x)
+    sources = np.full(axis_size(axis_name), -1)
+    sources[[dst for _, dst in pairs]] = [src for src, _ in pairs]
+    source = dynamic_index_in_dim(np.int32(sources), axis_index(axis_name), keepdims=False)
+
+    def fetch(leaf: Any) -> Any:
+        found = dynamic_index_in_dim(all_gather(leaf, axis_name), source, keepdims=False)
+        return where(source >= 0, found, scalar_like(0, aval_of(leaf).dtype))
+
+    return pytree.map(fetch, x)
 
 
 @operation
@@ -443,6 +467,12 @@ def _groups(name: str, axis_name: Any, groups: IndexGroups) -> Groups:
     size = axis_size(axis_name)
     if groups is None:
         return ()
+    if len(_together(axis_name)) > 1:
+        rule = f"axis_index_groups of {name} are of one axis, or of the axes of a mesh."
+        facts = f"axis_index_groups: {list(map(list, groups))}, axes: {axis_name!r}"
+        raise NotImplementedError(
+            message(rule, facts, fix="Map over one axis of all the elements (reshape).")
+        )
     found = tuple([tuple([operator.index(i) for i in group]) for group in groups])
     if sorted(i for group in found for i in group) != list(range(size)) or () in found:
         raise ValueError(
@@ -526,7 +556,7 @@ def _check_length(
 
 
 def _check_pairs(pairs: Sequence[tuple[int, int]], axis_name: Any) -> None:
-    size = named_axes.axis_size(axis_name)
+    size = axis_size(axis_name)
     sources, destinations = [src for src, _ in pairs], [dst for _, dst in pairs]
     distinct = len(set(sources)) == len(sources) and len(set(destinations)) == len(destinations)
     if distinct and all(0 <= i < size for i in (*sources, *destinations)):
