@@ -69,6 +69,8 @@ SAME: dict[str, Callable[..., Any]] = {
         n.array(bytearray(b"ab")),
         n.asarray(memoryview(X)),
         n.array(array.array("b", [3])),
+        n.asarray(memoryview(np.array([2**40])), "float32"),
+        n.asarray(array.array("q", [2**40]), "float32"),
     ],
     "repeat nothing": lambda d, n, l: (
         [
@@ -126,6 +128,19 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "negative": (lambda: dnp.vectorize(abs, excluded={-1}), ValueError, "counted from the front"),
     "no position": (lambda: dnp.vectorize(abs, excluded={1.5}), TypeError, "by position"),
     "fftfreq": (lambda: dnp.fft.fftfreq([3]), ValueError, "n: \\[3\\]"),
+    "points that are no number": (
+        lambda: dnp.fft.fftfreq(2.5),
+        TypeError,
+        "takes a number of points.\n  n: 2.5",
+    ),
+    "fewer points than none": (
+        lambda: dnp.fft.rfftfreq(-1),
+        ValueError,
+        "takes a number of points.\n  n: -1",
+    ),
+    "length of a scalar's type": (lambda: len(dx.ShapeDtypeStruct((), "int8")), TypeError, "unsized"),
+    "order of ravel": (lambda: dnp.ravel(W, order="K"), ValueError, "ravel has 2 choices of order"),
+    "a range that does not fit": (lambda: dnp.array([range(300, 301)], "uint8"), OverflowError, "300"),
     "fill values": (
         lambda: dnp.nonzero(X, size=3, fill_value=(1, 2)),
         ValueError,
