@@ -266,13 +266,13 @@ def _scalar_class(x: DTypeLike) -> type[np.generic]:
     return cast(DType, np.dtype(x)).type
 
 
-def issubdtype(a: DTypeLike, b: DTypeLike) -> bool:
+def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
     """Like `numpy.issubdtype`, and bfloat16, float8 and float4 are `np.floating`, int4 is `np.signedinteger`.
 
     >>> issubdtype('bfloat16', np.floating)
     True
     """
-    lower, upper = _scalar_class(a), _scalar_class(b)
+    lower, upper = _scalar_class(arg1), _scalar_class(arg2)
     return issubclass(lower, upper) or issubclass(_BASES.get(lower, lower), upper)
 
 
