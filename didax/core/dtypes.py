@@ -584,11 +584,11 @@ def complex_dtype(dtype: DType) -> DType:
     return np.dtype(np.complex128 if real_dtype(dtype) == np.float64 else np.complex64)
 
 
-def finfo(x: DTypeLike) -> "ml_dtypes.finfo | np.finfo[Any]":
+def finfo(dtype: DTypeLike) -> "ml_dtypes.finfo | np.finfo[Any]":
     """Return the limits of a floating-point or complex dtype, those of ml_dtypes included."""
-    return cast("ml_dtypes.finfo | np.finfo[Any]", ml_dtypes.finfo(exact_dtype(x)))
+    return cast("ml_dtypes.finfo | np.finfo[Any]", ml_dtypes.finfo(exact_dtype(dtype)))
 
 
-def iinfo(x: DTypeLike) -> ml_dtypes.iinfo:
+def iinfo(int_type: DTypeLike) -> ml_dtypes.iinfo:
     """Return the limits of an integer dtype, those of ml_dtypes included."""
-    return ml_dtypes.iinfo(exact_dtype(x))
+    return ml_dtypes.iinfo(exact_dtype(int_type))
