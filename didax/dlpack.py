@@ -22,7 +22,7 @@ __all__ = ["from_dlpack", "is_supported_dtype"]
 
 
 @api_boundary
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Array:
     """Return an array with the numbers and the dtype of another library's array, through DLPack.
 
     On the host the memory is shared, and must not be written to any more; `copy=True` copies it. BufferError
@@ -32,6 +32,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     >>> dnp.from_dlpack(np.ones(2, "float32"))
     Array([1., 1.], dtype=float32)
     """
+    x = external_array
     if isinstance(x, Array):
         array: Any = x.copy() if copy else sharing(x)
     else:

@@ -19,7 +19,6 @@ from didax.core.avals import aval_of
 from didax.core.dtypes import (
     as_extended,
     default_dtype,
-    dtype,
     extended,
     finfo,
     float0,
@@ -29,6 +28,7 @@ from didax.core.dtypes import (
     narrowed,
     prng_key,
 )
+from didax.core.dtypes import dtype as _named
 from didax.core.dtypes import result_type as _result_type
 from didax.core.errors import TypePromotionError, api_boundary, message
 
@@ -41,46 +41,49 @@ __all__ = [
 
 
 @api_boundary
-def canonicalize_dtype(dtype_: Any) -> Any:
-    """Return the dtype of values of `dtype_` where nobody states one: 64-bit dtypes narrow without enable_x64.
+def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
+    """Return the dtype of values of `dtype` where nobody states one: 64-bit dtypes narrow without enable_x64.
+
+    The dtypes of keys are returned as they are; `allow_extended_dtype` is accepted.
 
     >>> from didax import dtypes
     >>> dtypes.canonicalize_dtype("float64")
     dtype('float32')
     """
-    found = default_dtype("f") if dtype_ is None else dtype(dtype_)
+    found = default_dtype("f") if dtype is None else _named(dtype)
     return found if as_extended(found) else narrowed(found)
 
 
 @api_boundary
-def result_type(*args: Any) -> Any:
-    """Return the dtype to which arrays, scalars and dtypes promote together.
+def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
+    """Return the dtype to which arrays, scalars and dtypes promote together, and on request whether it is weak.
 
     >>> from didax import dtypes
     >>> dtypes.result_type("int8", 1.0)
     dtype('float32')
     """
-    return _result_type(*[_pair_of(x) for x in args])[0]
+    pair = _result_type(*[_pair_of(x) for x in args])
+    return pair if return_weak_type_flag else pair[0]
 
 
 def _pair_of(x: Any) -> tuple[Any, bool]:
     if x is None:  # None means the default dtype
         return default_dtype("f"), False
     if isinstance(x, str | type | np.dtype) or as_extended(x):
-        return dtype(x), x in (int, float, complex)
+        return _named(x), x in (int, float, complex)
     aval = aval_of(narrowed_scalar(x))
     return aval.dtype, aval.weak_type
 
 
 @api_boundary
-def itemsize_bits(dtype_: Any) -> int:
+def itemsize_bits(dtype: Any) -> int:
     """Return the number of bits of one element: 4 for int4, 8 for booleans.
 
     >>> from didax import dtypes
     >>> dtypes.itemsize_bits("bfloat16"), dtypes.itemsize_bits("int4")
     (16, 4)
     """
-    found = dtype(dtype_)
+    found = _named(dtype)
     if kind_of(found) in "iu":
         return int(iinfo(found).bits)
     return int(finfo(found).bits) if kind_of(found) == "f" else 8 * found.itemsize

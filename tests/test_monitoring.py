@@ -114,3 +114,20 @@ def test_profiles_of_memory_and_servers(tmp_path: Path) -> None:
         profiler.device_memory_profile("tpu")
     with pytest.raises(ValueError, match="No active profiler server"):
         profiler.stop_server()
+
+
+def test_values_of_events_by_name() -> None:
+    told: list[Any] = []
+    for kind in ("event_duration_secs", "event_time_span", "scalar"):
+        getattr(monitoring, f"register_{kind}_listener")(
+            lambda *values, **details: told.append((values, details))
+        )
+    try:
+        monitoring.record_event_duration_secs("/a", duration=1.5, of="b")
+        monitoring.record_event_time_span("/a", 1.0, end_time=2.0)
+        monitoring.record_scalar("/a", value=3.0)
+        with pytest.raises(TypeError, match="'duration' has values"):
+            monitoring.record_event_duration_secs("/a")
+    finally:
+        monitoring.clear_event_listeners()
+    assert told == [(("/a", 1.5), {"of": "b"}), (("/a", 1.0, 2.0), {}), (("/a", 3.0), {})]

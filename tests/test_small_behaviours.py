@@ -69,6 +69,8 @@ SAME: dict[str, Callable[..., Any]] = {
         n.array(bytearray(b"ab")),
         n.asarray(memoryview(X)),
         n.array(array.array("b", [3])),
+        n.asarray(memoryview(np.array([2**40])), "float32"),
+        n.asarray(array.array("q", [2**40]), "float32"),
     ],
     "repeat nothing": lambda d, n, l: (
         [
@@ -126,6 +128,19 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "negative": (lambda: dnp.vectorize(abs, excluded={-1}), ValueError, "counted from the front"),
     "no position": (lambda: dnp.vectorize(abs, excluded={1.5}), TypeError, "by position"),
     "fftfreq": (lambda: dnp.fft.fftfreq([3]), ValueError, "n: \\[3\\]"),
+    "points that are no number": (
+        lambda: dnp.fft.fftfreq(2.5),
+        TypeError,
+        "takes a number of points.\n  n: 2.5",
+    ),
+    "fewer points than none": (
+        lambda: dnp.fft.rfftfreq(-1),
+        ValueError,
+        "takes a number of points.\n  n: -1",
+    ),
+    "length of a scalar's type": (lambda: len(dx.ShapeDtypeStruct((), "int8")), TypeError, "unsized"),
+    "order of ravel": (lambda: dnp.ravel(W, order="K"), ValueError, "ravel has 2 choices of order"),
+    "a range that does not fit": (lambda: dnp.array([range(300, 301)], "uint8"), OverflowError, "300"),
     "fill values": (
         lambda: dnp.nonzero(X, size=3, fill_value=(1, 2)),
         ValueError,
@@ -243,3 +258,25 @@ def test_a_donation_that_cannot_be_used_is_a_warning() -> None:
     with pytest.warns(UserWarning, match=r"not usable.*\n  donated: float32\[5\]") as found:
         dx.jit(lambda x, y: (x.sum(), y + 1), donate_argnums=(0, 1))(dnp.ones(5), dnp.ones(3))
     assert found[0].filename == __file__
+
+
+def test_arguments_by_the_names_of_jax() -> None:
+    where = dx.sharding.SingleDeviceSharding(dx.devices()[0])
+    assert dx.dtypes.canonicalize_dtype(dtype="float64", allow_extended_dtype=True) == "float32"
+    assert dx.dtypes.result_type(1, np.float32(2), return_weak_type_flag=True) == (np.float32, False)
+    assert dx.dtypes.result_type(1, 2.0, return_weak_type_flag=True) == (np.float32, True)
+    assert dx.dtypes.finfo(dtype="float16").bits == dx.dtypes.itemsize_bits(dtype="bfloat16") == 16
+    assert dx.dtypes.iinfo(int_type="int8").max == dnp.iinfo(int_type="int8").max == 127
+    assert dx.dlpack.from_dlpack(external_array=X).tolist() == X.tolist()
+    for x in (lax.full((3,), 1, "int8", sharding=where), lax.full_like(X[:3], 1, "int8", sharding=where)):
+        assert (x.shape, x.dtype, x.sharding) == ((3,), "int8", where)
+    pads = lax.padtype_to_pads(in_shape=(5,), window_shape=(2,), window_strides=(1,), padding="SAME")
+    assert pads == [(0, 1)]
+
+
+def test_formats_are_checked_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    dx.debug.print("x is {x}", x=3, y=4, skip_format_check=True, partitioned=False)
+    dx.effects_barrier()
+    assert capsys.readouterr().out == "x is 3\n"
+    with pytest.raises(NotImplementedError, match="print shows whole arrays"):
+        dx.debug.print("{}", 3, partitioned=True)

@@ -91,6 +91,8 @@ class ShapeDtypeStruct:
         return ShapeDtypeStruct(**own | parts)
 
     def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
         return self.shape[0]
 
     def __eq__(self, other: object) -> bool:

@@ -266,13 +266,13 @@ def _scalar_class(x: DTypeLike) -> type[np.generic]:
     return cast(DType, np.dtype(x)).type
 
 
-def issubdtype(a: DTypeLike, b: DTypeLike) -> bool:
+def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
     """Like `numpy.issubdtype`, and bfloat16, float8 and float4 are `np.floating`, int4 is `np.signedinteger`.
 
     >>> issubdtype('bfloat16', np.floating)
     True
     """
-    lower, upper = _scalar_class(a), _scalar_class(b)
+    lower, upper = _scalar_class(arg1), _scalar_class(arg2)
     return issubclass(lower, upper) or issubclass(_BASES.get(lower, lower), upper)
 
 
@@ -584,11 +584,11 @@ def complex_dtype(dtype: DType) -> DType:
     return np.dtype(np.complex128 if real_dtype(dtype) == np.float64 else np.complex64)
 
 
-def finfo(x: DTypeLike) -> "ml_dtypes.finfo | np.finfo[Any]":
+def finfo(dtype: DTypeLike) -> "ml_dtypes.finfo | np.finfo[Any]":
     """Return the limits of a floating-point or complex dtype, those of ml_dtypes included."""
-    return cast("ml_dtypes.finfo | np.finfo[Any]", ml_dtypes.finfo(exact_dtype(x)))
+    return cast("ml_dtypes.finfo | np.finfo[Any]", ml_dtypes.finfo(exact_dtype(dtype)))
 
 
-def iinfo(x: DTypeLike) -> ml_dtypes.iinfo:
+def iinfo(int_type: DTypeLike) -> ml_dtypes.iinfo:
     """Return the limits of an integer dtype, those of ml_dtypes included."""
-    return ml_dtypes.iinfo(exact_dtype(x))
+    return ml_dtypes.iinfo(exact_dtype(int_type))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from didax.core.errors import message
 
@@ -23,14 +24,24 @@ CACHE_READ = "/jax/compilation_cache/cache_retrieval_time_sec"
 
 
 class Events:
-    """The events of one kind: those who listen are called with the name, the values and the details of each."""
+    """The events of one kind: those who listen are called with the name, the values and the details of each.
 
-    def __init__(self, kind: str):
-        self.kind = kind
+    `names` are those of the values.
+    """
+
+    def __init__(self, kind: str, *names: str):
+        self.kind, self.names = kind, names
         self.listeners: tuple[Listener, ...] = ()  # replaced, never changed: threads may be calling them
 
-    def record(self, event: str, *values: float, **details: str | int) -> None:
-        """Tell the listeners of an event."""
+    def record(self, event: str, *values: Any, **details: Any) -> None:
+        """Tell the listeners of an event; its values may be given by name."""
+        for name in self.names[len(values) :]:
+            if name not in details:
+                facts = f"event: {event!r}, {name}: not given"
+                raise TypeError(
+                    message(f"An event of the kind {self.kind!r} has values.", facts, fix="Pass it.")
+                )
+            values = (*values, details.pop(name))
         for listener in self.listeners:
             listener(event, *values, **details)
 
@@ -53,7 +64,8 @@ class Events:
         self.listeners = (*self.listeners[:at], *self.listeners[at + 1 :])
 
 
-events, durations, spans, scalars = map(Events, ("event", "duration", "time span", "scalar"))
+events, durations = Events("event"), Events("duration", "duration")
+spans, scalars = Events("time span", "start_time", "end_time"), Events("scalar", "value")
 _TIMED = (durations, spans, scalars)
 
 

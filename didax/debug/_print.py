@@ -15,12 +15,21 @@ from didax.core.errors import api_boundary, message
 
 
 @api_boundary
-def print(fmt: str | None = None, *args: Any, ordered: bool = False, **kwargs: Any) -> Any:
+def print(
+    fmt: str | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> Any:
     """Print `fmt.format(*args, **kwargs)` when the program computes the values: in compiled code, loops, gradients.
 
     Args:
       fmt: a format string. An f-string would be formatted while tracing.
       ordered: accepted for compatibility; prints always keep the order of the program.
+      partitioned: must be False: whole arrays are printed.
+      skip_format_check: leave it to the call that prints to find out whether the format string uses all arguments.
 
     Under differentiation primal values are printed, under vmap each element. Without arguments
     (`print(ordered=True)`) it returns a function that takes the format string and the values. Raises
@@ -35,29 +44,44 @@ def print(fmt: str | None = None, *args: Any, ordered: bool = False, **kwargs: A
     >>> _ = f(1.5)
     x is 1.5, twice that 3.0
     """
-    return _when_computed(print, "debug.print", _Printer, fmt, args, ordered, kwargs)
+    options = {"ordered": ordered, "partitioned": partitioned, "skip_format_check": skip_format_check}
+    return _when_computed(print, "debug.print", _Printer, fmt, args, options, kwargs)
 
 
-def _when_computed(again: Any, name: str, kind: Any, fmt: Any, args: Any, ordered: bool, kwargs: Any) -> Any:
+def _when_computed(
+    again: Any, name: str, kind: Any, fmt: Any, args: Any, options: dict[str, bool], kwargs: Any
+) -> Any:
     if fmt is None:
         check_two_calls(name, args, kwargs)
-        return lambda fmt, *args, **kwargs: again(fmt, *args, ordered=ordered, **kwargs)
+        return lambda fmt, *args, **kwargs: again(fmt, *args, **options, **kwargs)
+    if options["partitioned"]:
+        fix = "Leave partitioned out, or print within shard_map."
+        raise NotImplementedError(message(f"{name} shows whole arrays.", "partitioned: True", fix=fix))
     if not isinstance(fmt, str):
         fix = f'Write {name}("{{}}", x).'
         raise TypeError(message(f"{name} takes a format string first.", f"got: {fmt!r:.100}", fix=fix))
-    _Checker().format(fmt, *args, **kwargs)
-    debug_callback(kind(fmt), *args, ordered=ordered, **kwargs)
+    if not options["skip_format_check"]:
+        _Checker().format(fmt, *args, **kwargs)
+    debug_callback(kind(fmt), *args, ordered=options["ordered"], **kwargs)
     return None
 
 
 @api_boundary
-def log(fmt: str | None = None, *args: Any, ordered: bool = False, **kwargs: Any) -> Any:
+def log(
+    fmt: str | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> Any:
     """As `debug.print`, into the log of Python's `logging`: a line of the level INFO of the logger "didax.debug".
 
     >>> import didax as dx
     >>> dx.debug.log("x is {}", 3)  # shown where the program asks for that level
     """
-    return _when_computed(log, "debug.log", _Logger, fmt, args, ordered, kwargs)
+    options = {"ordered": ordered, "partitioned": partitioned, "skip_format_check": skip_format_check}
+    return _when_computed(log, "debug.log", _Logger, fmt, args, options, kwargs)
 
 
 class _Printer:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from didax.api.devices import beside
+from didax.api.devices import beside, device_put
 from didax.api.flat import as_array, narrowed_scalar
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
@@ -190,8 +190,12 @@ def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> 
 
 
 @operation(exact=("fill_value",))
-def full(shape: Sequence[int], fill_value: Any, dtype: DTypeLike | None = None) -> Any:
+def full(
+    shape: Sequence[int], fill_value: Any, dtype: DTypeLike | None = None, *, sharding: Any = None
+) -> Any:
     """Return an array filled with one number, which may be traced; it keeps its dtype unless another is given.
+
+    It lies where `sharding` says.
 
     >>> from didax import lax
     >>> lax.full((2,), 7, "float32")
@@ -208,7 +212,8 @@ def full(shape: Sequence[int], fill_value: Any, dtype: DTypeLike | None = None) 
         )
     wanted = aval.dtype if dtype is None else dtypes.dtype(dtype)
     scalar = _converted(fill_value, wanted, aval.weak_type and dtype is None)
-    return broadcast_in_dim(scalar, _shape(shape), ())
+    out = broadcast_in_dim(scalar, _shape(shape), ())
+    return out if sharding is None else device_put(out, sharding)
 
 
 @operation
@@ -224,9 +229,15 @@ def empty(shape: int | Sequence[int], dtype: DTypeLike) -> Any:
 
 @operation(exact=("fill_value",))
 def full_like(
-    x: Any, fill_value: Any, dtype: DTypeLike | None = None, shape: Sequence[int] | None = None
+    x: Any,
+    fill_value: Any,
+    dtype: DTypeLike | None = None,
+    shape: Sequence[int] | None = None,
+    sharding: Any = None,
 ) -> Any:
     """Return an array filled with one number, with the shape and dtype of `x` unless others are given.
+
+    It lies where `sharding` says, or beside `x`.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -236,7 +247,8 @@ def full_like(
     aval = aval_of(x)
     weak = dtype is None and aval.weak_type
     out = full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype)
-    return beside(ops.convert_element_type(out, aval_of(out).dtype, weak), x)
+    out = ops.convert_element_type(out, aval_of(out).dtype, weak)
+    return beside(out, x) if sharding is None else device_put(out, sharding)
 
 
 def _shape(shape: Sequence[int]) -> tuple[int, ...]:

@@ -373,7 +373,7 @@ def _conv_transpose_padding(reach: int, stride: int, padding: str) -> tuple[int,
 
 @operation
 def padtype_to_pads(
-    lengths: Sequence[int], windows: Sequence[int], strides: Sequence[int], padding: str
+    in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int], padding: str
 ) -> list[tuple[int, int]]:
     """Return the low and high padding for each axis.
 
@@ -384,17 +384,18 @@ def padtype_to_pads(
     """
     name = _padding_name(padding, ("SAME", "SAME_LOWER", "VALID"))
     if name == "VALID":
-        return [(0, 0)] * len(lengths)
-    if any(s < 1 for s in strides):
+        return [(0, 0)] * len(in_shape)
+    if any(s < 1 for s in window_strides):
         raise ValueError(
             message(
                 "Strides are at least 1.",
-                f"window_strides: {tuple(strides)}",
+                f"window_strides: {tuple(window_strides)}",
                 fix="Use lhs_dilation to spread an image.",
             )
         )
     totals = [
-        max((-(-n // s) - 1) * s + k - n, 0) for n, k, s in zip(lengths, windows, strides, strict=False)
+        max((-(-n // s) - 1) * s + k - n, 0)
+        for n, k, s in zip(in_shape, window_shape, window_strides, strict=False)
     ]
     return [(t // 2, t - t // 2) if name == "SAME" else (t - t // 2, t // 2) for t in totals]
 

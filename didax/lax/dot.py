@@ -229,15 +229,17 @@ def _precision(given: Any) -> Precision:
         return given.precision()
     if isinstance(given, DotAlgorithmPreset):
         given = given.value if isinstance(given.value, str) else given.value[0]
-    found = (
-        given if isinstance(given, Precision) else _PRECISIONS.get(given) if isinstance(given, str) else None
-    )
+    found = given if isinstance(given, Precision) else None
+    if isinstance(given, str):
+        found = _PRECISIONS.get(given)
+        if found is None and given in DotAlgorithmPreset.__members__:
+            return _precision(DotAlgorithmPreset[given])
     if found is None:
         raise ValueError(
             message(
                 "precision is a Precision, its name, or a pair of these for the two operands.",
                 f"precision: {given!r}",
-                fix=f"Use one of {', '.join(map(repr, _PRECISIONS))}.",
+                fix=f"Use one of {', '.join(map(repr, _PRECISIONS))}, or the name of a DotAlgorithmPreset.",
             )
         )
     return found

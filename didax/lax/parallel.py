@@ -262,11 +262,7 @@ def all_to_all(
         concat = _axis("all_to_all", "concat_axis", concat_axis, aval)
         if not tiled:
             _check_length("all_to_all", "split_axis", split, aval, axis_name, groups)
-        names, *others = _together(axis_name)
-        if others:
-            out = _all_exchanged(leaf, axis_name, split)
-        else:
-            out = _bind(p.all_to_all_p, leaf, names, groups, dimension=split)
+        out = _exchanged(leaf, axis_name, groups, split)
         if not tiled:
             return move_axis(out, split, concat)
         size, shape = len(groups[0]) if groups else axis_size(axis_name), list(aval.shape)
@@ -278,14 +274,16 @@ def all_to_all(
     return pytree.map(exchange, x)
 
 
-def _all_exchanged(x: Any, axis_name: AxisName, split: int) -> Any:
-    """What `all_to_all_p` gives, over axes that no one operation communicates over: each element picks its pieces."""
-    size, shape = axis_size(axis_name), aval_of(x).shape
-    pieces = reshape(x, (*shape[:split], size, shape[split] // size, *shape[split + 1 :]))
-    mine = dynamic_index_in_dim(
-        all_gather(pieces, axis_name), axis_index(axis_name), split + 1, keepdims=False
-    )
-    return reshape(move_axis(mine, 0, split), shape)
+def _exchanged(x: Any, axis_name: Any, groups: Groups, split: int) -> Any:
+    """`x` with its piece k along `split` sent to the element k of the axes: over one of them after the other."""
+    parts = _together(axis_name)
+    if len(parts) == 1:
+        return _bind(p.all_to_all_p, x, parts[0], groups, dimension=split)
+    shape, sizes = aval_of(x).shape, [axis_size(names) for names in parts]
+    out = reshape(x, (*shape[:split], *sizes, shape[split] // math.prod(sizes), *shape[split + 1 :]))
+    for dimension, names in enumerate(parts, split):
+        out = _bind(p.all_to_all_p, out, names, dimension=dimension)
+    return reshape(out, shape)
 
 
 @operation
@@ -471,6 +469,12 @@ def _groups(name: str, axis_name: Any, groups: IndexGroups) -> Groups:
     size = axis_size(axis_name)
     if groups is None:
         return ()
+    if len(_together(axis_name)) > 1:
+        rule = f"axis_index_groups of {name} are of one axis, or of the axes of a mesh."
+        facts = f"axis_index_groups: {list(map(list, groups))}, axes: {axis_name!r}"
+        raise NotImplementedError(
+            message(rule, facts, fix="Map over one axis of all the elements (reshape).")
+        )
     found = tuple([tuple([operator.index(i) for i in group]) for group in groups])
     if sorted(i for group in found for i in group) != list(range(size)) or () in found:
         raise ValueError(

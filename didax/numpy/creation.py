@@ -163,7 +163,7 @@ def _from_object(x: Any, dtype: np.dtype[Any] | None) -> Array:
         return from_numpy(np.asanyarray(x), x.dtype)  # the conversion starts from all the bits of the number
     operand = as_operand(x)
     if operand is None:
-        operand = _from_buffer(x)
+        operand = _from_buffer(x, dtype)
     if dtype is not None and type(operand) in (bool, int, float, complex):
         return lifted(_stated_scalar(operand, dtype))
     return lifted(operand)
@@ -186,11 +186,18 @@ def _is_buffer(x: Any) -> bool:
         return False
 
 
-def _from_buffer(x: Any) -> Any:
-    """Return a NumPy array for an object that NumPy understands: another library's array, a range, a buffer."""
+def _from_buffer(x: Any, dtype: np.dtype[Any] | None) -> Any:
+    """Return an array for an object that NumPy understands: another library's array, a range, a buffer.
+
+    The conversion to a stated dtype starts from all the bits of the numbers.
+    """
     is_array = hasattr(x, "__array__") or hasattr(x, "__dlpack__") or isinstance(x, range)
     if x is not None and (is_array or _is_buffer(x)):
-        return from_numpy(np.asarray(x))
+        values = np.asarray(x)
+        if dtype is None:
+            return from_numpy(values)
+        dtypes.exact_dtype(values.dtype)
+        return from_numpy(values, values.dtype)
     raise ArgumentError(
         message(
             "array takes numbers, arrays, and nested lists of these.",
@@ -253,7 +260,7 @@ def _from_numbers(xs: Sequence[Any], leaves: Sequence[Any], dtype: np.dtype[Any]
         return from_numpy(np.array(xs, dtype), dtype)
     except (OverflowError, TypeError):
         for x in leaves:
-            if not isinstance(x, np.ndarray):
+            if isinstance(x, bool | int | float | complex):
                 _stated_scalar(x, dtype)  # raises the error that names the number that does not fit
         raise
     except ValueError as error:

@@ -396,6 +396,9 @@ def _point_count(name: str, n: Any) -> int:
     if isinstance(n, list | tuple):
         rule = f"{name} takes a number of points."
         raise ValueError(message(rule, f"n: {n!r:.100}", fix="Pass an int."))
+    if isinstance(n, float) or (isinstance(n, int) and n < 0):
+        rule = f"{name} takes a number of points."
+        raise ArgumentError(message(rule, f"n: {n!r}", fix="Pass an int of at least 0."))
     return creation.canonical_shape(name, n)[0]
 
 

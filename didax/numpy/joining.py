@@ -25,7 +25,16 @@ from didax.numpy import promotion, ufuncs
 from didax.numpy.creation import arange
 from didax.numpy.indexing import at, getitem
 from didax.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, expand_dims, moveaxis, ravel
-from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, as_array_of, cast, lifted, promote_dtypes
+from didax.numpy.promotion import (
+    ArrayLike,
+    DTypeLike,
+    as_array,
+    as_array_of,
+    cast,
+    lifted,
+    no_out,
+    promote_dtypes,
+)
 from didax.numpy.reductions import canonical_axis
 from didax.numpy.selection import argsort, flatnonzero
 from didax.primitives import shape as shapes
@@ -144,6 +153,8 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None)
     Array([[1, 3],
            [2, 4]], dtype=int32)
     """
+    if out is not None:
+        no_out("stack", out)
     if _are_rows(arrays):
         return _stated(moveaxis(arrays, 0, axis), dtype)
     xs = _arrays("stack", arrays)

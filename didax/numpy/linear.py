@@ -30,6 +30,7 @@ from didax.numpy.promotion import (
     broadcast,
     broadcast_shapes,
     cast,
+    no_out,
     promote_dtypes,
 )
 from didax.numpy.reductions import canonical_axes, canonical_axis
@@ -238,6 +239,8 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     Array([[3, 4],
            [6, 8]], dtype=int32)
     """
+    if out is not None:
+        no_out("outer", out)
     x, y = _operands("outer", a, b)
     return ufuncs.multiply(reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
 
@@ -292,6 +295,8 @@ def trace(
     >>> dnp.trace(dnp.array([[1, 2], [3, 4]]))
     Array(5, dtype=int32)
     """
+    if out is not None:
+        no_out("trace", out)
     return array_sum(diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
@@ -423,6 +428,8 @@ def einsum(
     >>> dnp.einsum("ij,ij->i", dnp.array([[1, 2], [3, 4]]), dnp.array([[1, 1], [2, 2]]))
     Array([ 3, 14], dtype=int32)
     """
+    if out is not None:
+        no_out("einsum", out)
     text, arrays = _parse_einsum(subscripts, operands)
     steps = _steps_or_explain(text, arrays, optimize)
     pending = [as_array("einsum", x) for x in promote_dtypes("einsum", *arrays)]

@@ -110,6 +110,8 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
     >>> dnp.ravel(dnp.array([[1, 2], [3, 4]]))
     Array([1, 2, 3, 4], dtype=int32)
     """
+    if order not in ("C", "F"):
+        check_choice("ravel", "order", order, "C", "F")
     return reshape(a, (-1,) if aval_of(as_array("ravel", a, "a")).size else (0,), order)
 
 

@@ -21,8 +21,8 @@ from didax.core import dtypes
 from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
 from didax.numpy import ufuncs
-from didax.numpy.promotion import ArrayLike, as_array, as_array_of, broadcast, cast, constant, inexact
-from didax.numpy.reductions import Axis, canonical_axes, cumsum, no_out, weights_over
+from didax.numpy.promotion import ArrayLike, as_array, as_array_of, broadcast, cast, constant, inexact, no_out
+from didax.numpy.reductions import Axis, canonical_axes, cumsum, weights_over
 from didax.numpy.reductions import all as all_of
 from didax.numpy.reductions import any as any_of
 from didax.numpy.reductions import sum as array_sum

@@ -32,7 +32,15 @@ from didax.numpy.creation import arange, canonical_shape, from_numpy, ones, tri,
 from didax.numpy.indexing import at, getitem
 from didax.numpy.joining import stack
 from didax.numpy.manipulation import broadcast_arrays, expand_dims, ravel, reshape, resize
-from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, broadcast_shapes, cast, promote_dtypes
+from didax.numpy.promotion import (
+    ArrayLike,
+    DTypeLike,
+    as_array,
+    broadcast_shapes,
+    cast,
+    no_out,
+    promote_dtypes,
+)
 from didax.numpy.reductions import canonical_axis, cumsum
 from didax.numpy.selection import fitted_positions, flatnonzero, nonzero, ramp, take_along_axis
 from didax.numpy.ufunc import truth
@@ -292,6 +300,8 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     >>> dnp.choose(dnp.array([0, 1, 1]), [dnp.array([1, 2, 3]), 10])
     Array([ 1, 10, 10], dtype=int32)
     """
+    if out is not None:
+        no_out("choose", out)
     which = _integers("choose", "a", as_array("choose", a, "a"))
     if len(choices) == 0:
         fix = "Pass a list of arrays, or an array along whose first axis they are."
@@ -319,6 +329,8 @@ def compress(
     >>> dnp.compress(dnp.array([True, False, True]), dnp.array([1, 2, 3]))
     Array([1, 3], dtype=int32)
     """
+    if out is not None:
+        no_out("compress", out)
     mask, x = as_array("compress", condition, "condition"), as_array("compress", a, "a")
     x, dimension = (ravel(x), 0) if axis is None else (x, canonical_axis("compress", axis, x.ndim))
     length = x.shape[dimension]

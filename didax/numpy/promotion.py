@@ -81,6 +81,18 @@ def not_an_array(name: str, x: Any, argument: str | int) -> ArgumentError:
     )
 
 
+def no_out(name: str, out: Any) -> None:
+    """Raise NotImplementedError if there is an array to write to."""
+    if out is not None:
+        raise NotImplementedError(
+            message(
+                f"{name} cannot write into an array: arrays are immutable.",
+                "out: given",
+                fix="Use the result instead of out=.",
+            )
+        )
+
+
 def _type_name(x: Any) -> str:
     kind = type(x)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

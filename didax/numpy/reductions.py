@@ -33,6 +33,7 @@ from didax.numpy.promotion import (
     cast,
     constant,
     inexact,
+    no_out,
 )
 from didax.numpy.ufunc import truth
 from didax.numpy.ufuncs import isnan, where
@@ -211,18 +212,6 @@ def prod(
     no_out("prod", out)
     dtype = dtype if promote_integers else _own_dtype("prod", a, dtype)
     return _sum_or_product("prod", _product_over, el.mul, 1, a, axis, dtype, keepdims, initial, where)
-
-
-def no_out(name: str, out: Any) -> None:
-    """Raise NotImplementedError if there is an array to write to."""
-    if out is not None:
-        raise NotImplementedError(
-            message(
-                f"{name} cannot write into an array: arrays are immutable.",
-                "out: given",
-                fix="Use the result instead of out=.",
-            )
-        )
 
 
 def _count(name: str, x: Array, axes: tuple[int, ...], where_: Any, keepdims: bool) -> Any:

@@ -160,8 +160,8 @@ class iinfo:
     __module__ = "didax.numpy"
 
     @api_boundary
-    def __init__(self, dtype: DTypeLike):
-        stated = _stated_dtype("iinfo", dtype)
+    def __init__(self, int_type: DTypeLike):
+        stated = _stated_dtype("iinfo", int_type)
         if not dtypes.is_integer(stated):
             fix = "Use finfo for floating-point dtypes."
             raise ValueError(message("iinfo takes an integer dtype.", f"dtype: {stated.name}", fix=fix))

@@ -35,6 +35,7 @@ from didax.numpy.promotion import (
     checked_operand,
     inexact,
     lifted,
+    no_out,
     promote_dtypes,
 )
 from didax.numpy.reductions import canonical_axis, cumsum
@@ -82,6 +83,8 @@ def take(
     >>> dnp.take(dnp.array([1.0, 2.0]), dnp.array([1, 5]))
     Array([ 2., nan], dtype=float32)
     """
+    if out is not None:
+        no_out("take", out)
     x = as_array("take", a, "a")
     if axis is None:
         x, axis = _ravel(x), 0
@@ -228,6 +231,14 @@ def ramp(length: int, axis: int, ndim: int) -> Array:
 # --- order --------------------------------------------------------------------------------------------------
 
 
+def _no_fields(name: str, order: Any) -> TypeError:
+    """Return the error for an `order`, which in NumPy names the fields of records to compare."""
+    facts = f"order: {order!r:.100}"
+    return TypeError(
+        message(f"{name} compares numbers, which have no fields.", facts, fix="Leave order out.")
+    )
+
+
 @array_function
 def sort(
     a: ArrayLike,
@@ -246,6 +257,8 @@ def sort(
     >>> dnp.sort(dnp.array([3, 1, 2]))
     Array([1, 2, 3], dtype=int32)
     """
+    if order is not None:
+        raise _no_fields("sort", order)
     x = as_array("sort", a, "a")
     if axis is None:
         x, axis = _ravel(x), 0
@@ -273,6 +286,8 @@ def argsort(
     >>> dnp.argsort(dnp.array([3, 1, 2]))
     Array([1, 2, 0], dtype=int32)
     """
+    if order is not None:
+        raise _no_fields("argsort", order)
     x = as_array("argsort", a, "a")
     if axis is None:
         x, axis = _ravel(x), 0

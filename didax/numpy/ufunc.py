@@ -49,11 +49,10 @@ _BOOL = np.dtype(np.bool_)
 _KINDS = {"b": "booleans", "i": "integers", "u": "integers", "f": "real numbers", "c": "complex numbers"}
 
 
-def _signature(nin: int) -> inspect.Signature:
-    names = ["x"] if nin == 1 else [f"x{i + 1}" for i in range(nin)]
-    return inspect.Signature(
-        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names],
-    )
+def _signature(nin: int, names: Sequence[str]) -> inspect.Signature:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if names else inspect.Parameter.POSITIONAL_ONLY
+    shown = names or (["x"] if nin == 1 else [f"x{i + 1}" for i in range(nin)])
+    return inspect.Signature([inspect.Parameter(name, kind) for name in shown])
 
 
 def _public(module: str, name: str) -> Any:
@@ -68,7 +67,7 @@ class ufunc:
     """An elementwise function of `nin` operands; keywords map kinds of dtypes to implementations.
 
     `operands` says how the operands are promoted: to their common dtype ("common"), to their common inexact
-    dtype ("inexact"), or each to its truth value ("truth").
+    dtype ("inexact"), or each to its truth value ("truth"). `names` are those by which a call may give operands.
     """
 
     nout = 1
@@ -82,7 +81,16 @@ class ufunc:
         at: Callable[..., Array]
         outer: Callable[..., Array]
 
-    def __init__(self, name: str, nin: int, doc: str, *, operands: str = "common", **implementations: Plan):
+    def __init__(
+        self,
+        name: str,
+        nin: int,
+        doc: str,
+        *,
+        operands: str = "common",
+        names: str = "",
+        **implementations: Plan,
+    ):
         self.__name__ = self.__qualname__ = name
         self.__module__ = "didax.numpy"
         self.__doc__ = doc
@@ -91,13 +99,14 @@ class ufunc:
         self.implementations = {kind: f for kinds, f in implementations.items() for kind in kinds}
         self.plans: dict[Any, Plan] = {}
         on_clear(self.plans.clear)
-        self.__signature__ = _signature(nin)
+        self.names = names.split()
+        self.__signature__ = _signature(nin, self.names)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Apply the function to arrays and scalars, elementwise with broadcasting; `out` and `where` must be None."""
         try:
             if kwargs:
-                self._check_keywords(kwargs)
+                args = self._bound(args, kwargs)
             if len(args) != self.nin:
                 raise self._wrong_count(args)
             out = self.plan(args)(*args)
@@ -106,15 +115,20 @@ class ufunc:
             strip_internal_frames(error)
             raise
 
-    def _check_keywords(self, kwargs: dict[str, Any]) -> None:
-        """Raise TypeError for a keyword that is not None."""
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Return all operands, of which the last ones may be given by name; TypeError for other keywords."""
         asked = {name: x for name, x in kwargs.items() if name not in ("out", "where") or x is not None}
+        for name in self.names[len(args) :]:
+            if name in asked:
+                args = (*args, asked.pop(name))
         if asked:
             facts = ", ".join([f"{name}={x!r:.100}" for name, x in asked.items()])
             fix = "Pass operands by position; use the result in place of out, and didax.numpy.where in that of where."
+            taken = ", ".join([*self.names, "out=None"])
             raise TypeError(
-                message(f"{self.__name__} takes no keywords but out=None and where=None.", facts, fix=fix)
+                message(f"{self.__name__} takes no keywords but {taken} and where=None.", facts, fix=fix)
             )
+        return args
 
     def __reduce__(self) -> Any:
         """Pickle the function by its name, as Python functions are, where a module of the library has it."""

@@ -28,8 +28,8 @@ from didax.numpy.indexing import at as indexed
 from didax.numpy.indexing import getitem
 from didax.numpy.joining import concatenate
 from didax.numpy.manipulation import expand_dims, moveaxis, ravel, reshape
-from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, broadcast, cast
-from didax.numpy.reductions import canonical_axes, canonical_axis, no_out
+from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, broadcast, cast, no_out
+from didax.numpy.reductions import canonical_axes, canonical_axis
 from didax.numpy.selection import take
 from didax.numpy.ufunc import ufunc
 

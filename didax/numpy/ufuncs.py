@@ -30,6 +30,7 @@ from didax.numpy.promotion import (
     cast,
     checked_operand,
     lifted,
+    no_out,
     pair_of,
     promote,
     promote_dtypes,
@@ -170,8 +171,8 @@ hypot = ufunc(
     operands="inexact",
     f=logarithmic.hypot,
 )
-gcd = ufunc("gcd", 2, "Greatest common divisor of integers.", iu=_gcd)
-lcm = ufunc("lcm", 2, "Least common multiple of integers.", iu=_lcm)
+gcd = ufunc("gcd", 2, "Greatest common divisor of integers.", names="x1 x2", iu=_gcd)
+lcm = ufunc("lcm", 2, "Least common multiple of integers.", names="x1 x2", iu=_lcm)
 
 # --- powers -------------------------------------------------------------------------------------------------
 
@@ -272,9 +273,9 @@ def _over_log_2(x: Any) -> Any:
     return el.div(x, math.log(2))
 
 
-def real_function(name: str, primitive: Any, doc: str, kinds: str = "fc") -> ufunc:
+def real_function(name: str, primitive: Any, doc: str, kinds: str = "fc", names: str = "") -> ufunc:
     """Make the entry of a function of real (or complex) numbers; integers become floats."""
-    return ufunc(name, 1, doc, operands="inexact", **{kinds: primitive})
+    return ufunc(name, 1, doc, operands="inexact", names=names, **{kinds: primitive})
 
 
 def _log_to(base: int) -> Any:
@@ -324,7 +325,7 @@ arctanh = atanh = real_function("arctanh", el.atanh, "Inverse of tanh.")
 sinc = real_function(
     "sinc", halves_in_float32(lambda x: special.sinc(el.mul(x, math.pi))), "sin(πx) / (πx), and 1 at 0."
 )
-i0 = real_function("i0", fitted.bessel_i0, "The modified Bessel function of order 0.", kinds="f")
+i0 = real_function("i0", fitted.bessel_i0, "The modified Bessel function of order 0.", kinds="f", names="x")
 deg2rad = radians = real_function(
     "deg2rad", bytes_in_float32(lambda x: el.mul(x, math.pi / 180)), "Convert degrees to radians.", kinds="f"
 )
@@ -351,7 +352,9 @@ floor = ufunc(
     "floor", 1, "The largest integer not above x; integers stay as they are.", f=el.floor, biu=_same
 )
 ceil = ufunc("ceil", 1, "The smallest integer not below x; integers stay as they are.", f=el.ceil, biu=_same)
-trunc = ufunc("trunc", 1, "x rounded towards zero; integers stay as they are.", f=_truncate, biu=_same)
+trunc = ufunc(
+    "trunc", 1, "x rounded towards zero; integers stay as they are.", names="x", f=_truncate, biu=_same
+)
 rint = ufunc("rint", 1, "The nearest integer as a float, halves to the even neighbour.",
              biu=lambda x: cast(x, dtypes.default_dtype("f")),
              f=_round_to_even, c=_by_parts(_round_to_even))  # fmt: skip
@@ -423,7 +426,7 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
 
 
 @array_function
-def round(a: ArrayLike, decimals: int = 0) -> Array:
+def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """Round to the given number of decimals, halves to the even neighbour.
 
     Negative `decimals` count digits left of the point.
@@ -434,6 +437,8 @@ def round(a: ArrayLike, decimals: int = 0) -> Array:
     >>> dnp.round(dnp.array([0.25, 1.5, 2.5]), 1)
     Array([0.2, 1.5, 2.5], dtype=float32)
     """
+    if out is not None:
+        no_out("round", out)
     x = as_array("round", a, "a")
     if not dtypes.is_inexact(x.dtype):
         if decimals < 0:
@@ -549,13 +554,15 @@ def _magnitude_bits(x: Array) -> Array:
 
 
 @array_function
-def modf(x: ArrayLike, /) -> tuple[Array, Array]:
+def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     """Return the fractional and the integral part, both with the sign of x.
 
     >>> import didax.numpy as dnp
     >>> dnp.modf(-1.5)
     (Array(-0.5, dtype=float32, weak_type=True), Array(-1., dtype=float32, weak_type=True))
     """
+    if out is not None:
+        no_out("modf", out)
     (value,) = [lifted(operand) for operand in promote("modf", x, to_inexact=True)]
     negative = _sign_bit(value)
     size = _choose(negative, el.neg(value), value)
@@ -614,9 +621,9 @@ greater = ufunc("greater", 2, "x > y.", biuf=el.gt, c=_ordered(el.gt, el.gt))
 greater_equal = ufunc("greater_equal", 2, "x >= y.", biuf=el.ge, c=_ordered(el.gt, el.ge))
 maximum = ufunc("maximum", 2, "The larger of x and y; NaN if either is.", biufc=el.max_)
 minimum = ufunc("minimum", 2, "The smaller of x and y; NaN if either is.", biufc=el.min_)
-fmax = ufunc("fmax", 2, "The larger of x and y; NaN only if both are.", biu=el.max_,
+fmax = ufunc("fmax", 2, "The larger of x and y; NaN only if both are.", names="x1 x2", biu=el.max_,
              f=_ignoring_nan(el.gt), c=_ignoring_nan_c(_ordered(el.gt, el.ge)))  # fmt: skip
-fmin = ufunc("fmin", 2, "The smaller of x and y; NaN only if both are.", biu=el.min_,
+fmin = ufunc("fmin", 2, "The smaller of x and y; NaN only if both are.", names="x1 x2", biu=el.min_,
              f=_ignoring_nan(el.lt), c=_ignoring_nan_c(_ordered(el.lt, el.le)))  # fmt: skip
 
 # --- logic and bits -----------------------------------------------------------------------------------------
@@ -673,6 +680,7 @@ iscomplex = ufunc(
     "iscomplex",
     1,
     "Whether x has a nonzero imaginary part.",
+    names="x",
     c=lambda z: el.ne(el.imag(z), 0),
     biuf=lambda x: _false(imag(x)),
 )
@@ -680,6 +688,7 @@ isreal = ufunc(
     "isreal",
     1,
     "Whether x has no imaginary part.",
+    names="x",
     c=lambda z: el.eq(el.imag(z), 0),
     biuf=lambda x: logical_not(_false(imag(x))),
 )

@@ -51,8 +51,17 @@ ArrayLike = Any
 Axes = int | tuple[int, ...] | None
 
 
+# The operands' names, by which a call may give them; that of a function of one operand is x.
+_NAMES = {
+    "beta": "a b", "betainc": "a b x", "betaincc": "a b x", "betaln": "a b", "boxcox": "x lmbda", "boxcox1p": "x lmbda",
+    "expn": "n x", "gammainc": "a x", "gammaincc": "a x", "hyp1f1": "a b x", "hyp2f1": "a b c x", "kl_div": "p q",
+    "ndtri": "p", "owens_t": "h a", "poch": "z m", "polygamma": "n x", "rel_entr": "p q", "xlog1py": "x y",
+    "xlogy": "x y", "zeta": "x q",
+}  # fmt: skip
+
+
 def _function(name: str, nin: int, doc: str, implementation: Any, kinds: str = "f") -> ufunc:
-    made = ufunc(name, nin, doc, operands="inexact", **{kinds: implementation})
+    made = ufunc(name, nin, doc, operands="inexact", names=_NAMES.get(name, "x"), **{kinds: implementation})
     made.__module__ = __name__
     return made
 

@@ -412,6 +412,14 @@ def test_scalars_and_truth_values() -> None:
     check(sparse.bcoo_reduce_sum(x, axes=(-1,)), reference(x).sum(-1), "a negative axis")
 
 
+def test_the_sum_with_an_array_made_in_the_function_is_dense() -> None:
+    x = made(LAYOUTS[0])
+    found = sparsify(lambda x: (x + dnp.ones(x.shape), dnp.full(x.shape, 2.0) + x, dnp.log1p(x)))(x)
+    assert [type(y) is BCOO for y in found] == [False, False, True]
+    check(found[0], reference(x) + 1, "ones")
+    check(found[1], reference(x) + 2, "twos")
+
+
 def test_errors_name_the_rule_and_the_way_out() -> None:
     x = made(LAYOUTS[0])
     cases: list[tuple[Callable[[], Any], type[Exception], str]] = [
@@ -433,6 +441,8 @@ def test_errors_name_the_rule_and_the_way_out() -> None:
         (lambda: sparse.bcoo_squeeze(made(Layout((1, 4))), dimensions=(2,)), ValueError, "bcoo_squeeze takes an axis"),
         (lambda: made(LAYOUTS[1]).transpose((1, 0, 2)), NotImplementedError, "cannot permute batch axes"),
         (lambda: dx.jit(BCOO.fromdense)(dnp.ones((2, 2))), ValueError, "nse must be specified"),
+        (lambda: dx.jit(BCOO.fromdense)(dnp.ones((2, 2))), dx.errors.ConcretizationTypeError, "nse must be"),
+        (lambda: BCOO.fromdense(dnp.ones((2, 2)), nse=-1), ValueError, "takes a number of entries.\n  nse: -1"),
         (lambda: dx.jit(lambda x: x.sum_duplicates())(x), ValueError, "nse must be specified"),
         (lambda: BCOO((np.ones(3), np.zeros((2, 2), int)), shape=(4, 5)), ValueError, "Invalid data"),
         (lambda: BCOO((np.ones(2), np.zeros((2, 2))), shape=(4, 5)), TypeError, "are integers"),

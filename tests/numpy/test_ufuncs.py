@@ -1,5 +1,6 @@
 """Elementwise functions and operators: promotion, broadcasting, values and weak types as in jax.numpy."""
 
+import inspect
 import itertools
 import sys
 from typing import Any
@@ -16,6 +17,7 @@ from didax.core.errors import TypePromotionError
 from didax.numpy import ufuncs
 from didax.numpy.ufunc import ufunc
 from didax.runtime.eager import clear_plans
+from didax.scipy import special
 from tests.numpy.oracle import DTYPES, assert_same, compare, sample
 
 FUNCTIONS = {
@@ -368,3 +370,37 @@ def test_logaddexp2_of_the_largest_number() -> None:
         most = dnp.array([float(dnp.finfo(dtype).max), 0.0], dtype)
         for f in (dnp.logaddexp2, dx.jit(dnp.logaddexp2)):
             assert f(most, most[::-1]).tolist() == [float(most[0])] * 2
+
+
+def test_operands_by_the_names_that_they_have_in_jax() -> None:
+    """JAX takes the operands of these by name, and those of the others by position only."""
+    for ours, theirs in ((dnp, jnp), (special, jax.scipy.special)):
+        for name, function in vars(ours).items():
+            if name.startswith("_") or not isinstance(function, ufunc) or not hasattr(theirs, name):
+                continue
+            parameters = inspect.signature(getattr(theirs, name)).parameters.values()
+            named = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name != "out"]
+            assert function.names == named or name == "zeta", name
+    x = np.float32([0.25, 0.5])
+    assert special.betainc(1.0, x=x, b=2.0).tolist() == special.betainc(1.0, 2.0, x).tolist()
+    assert dnp.fmax(x1=x, x2=0.3, out=None).tolist() == dnp.fmax(x, 0.3).tolist()
+    with pytest.raises(TypeError, match="fmax takes no keywords but x1, x2, out=None and where=None"):
+        dnp.fmax(x, x1=x)
+    with pytest.raises(TypeError, match="fmax takes 2 operands"):
+        dnp.fmax(x2=x)
+
+
+def test_an_array_to_write_to_is_refused() -> None:
+    x = np.eye(2, dtype="float32")
+    calls = {
+        "trace": (x,), "outer": (x, x), "einsum": ("ij->i", x), "stack": ([x, x],), "take": (x, 0),
+        "choose": ([0, 1], x), "compress": ([True, False], x), "round": (x,), "modf": (x,),
+    }  # fmt: skip
+    for name, args in calls.items():
+        with pytest.raises(NotImplementedError, match=f"{name} cannot write into an array"):
+            getattr(dnp, name)(*args, out=x)
+    for name in ("sort", "argsort"):
+        with pytest.raises(TypeError, match=f"{name} compares numbers, which have no fields"):
+            getattr(dnp, name)(x, order="f")
+    assert dnp.round(x, 1, None).shape == (2, 2)
+    assert dnp.issubdtype(arg1="float32", arg2=np.floating)

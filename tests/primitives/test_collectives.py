@@ -176,6 +176,32 @@ def test_all_gather_over_several_names_counts_the_first_slowest(tiled):
     assert f(xs)[1, 2].shape == ((6,) if tiled else (6, 1))
 
 
+def test_exchanges_over_several_names():
+    xs = np.arange(2 * 3 * 12 * 2, dtype=np.float32).reshape(2, 3, 12, 2)
+
+    def over_both(f):
+        return dx.vmap(dx.vmap(f, axis_name="j"), axis_name="i")
+
+    for names in (("i", "j"), ("j", "i")):
+        ours, theirs = [
+            m.vmap(
+                m.vmap(lambda x, m=m: m.lax.all_to_all(x, names, 0, 1, tiled=True), axis_name="j"),
+                axis_name="i",
+            )(xs)
+            for m in (dx, jax)
+        ]
+        assert_close(ours, theirs)
+    pairs = [(0, 1), (1, 4), (5, 0), (3, 3)]
+    sent = over_both(lambda x: lax.ppermute(x, ("j", "i"), pairs))(xs)
+    wanted = np.zeros((6, 12, 2), "float32")
+    for source, destination in pairs:
+        wanted[destination] = xs.swapaxes(0, 1).reshape(6, 12, 2)[source]
+    assert_close(sent, wanted.reshape(3, 2, 12, 2).swapaxes(0, 1))
+    groups = [[0, 1, 2], [3, 4, 5]]
+    with pytest.raises(NotImplementedError, match="axis_index_groups of psum are of one axis"):
+        over_both(lambda x: lax.psum(x, ("i", "j"), axis_index_groups=groups))(xs)
+
+
 # --- Constants and dtypes -------------------------------------------------------------------------
 
 

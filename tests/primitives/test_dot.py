@@ -147,7 +147,8 @@ def test_algorithms_stand_for_precisions() -> None:
         with dx.default_matmul_precision(preset):
             by_option = str(dx.make_jaxpr(lax.dot)(x, x))
         given = getattr(lax.DotAlgorithmPreset, preset)
-        by_argument = str(dx.make_jaxpr(lambda x: lax.dot(x, x, precision=given))(x))
+        by_argument = str(dx.make_jaxpr(lambda x, p=given: lax.dot(x, x, precision=p))(x))
+        assert str(dx.make_jaxpr(lambda x, p=preset: lax.dot(x, x, precision=p))(x)) == by_argument
         if precision != "DEFAULT":
             assert f"{precision}" in by_option
             assert f"{precision}" in by_argument

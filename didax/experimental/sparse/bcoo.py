@@ -23,7 +23,7 @@ import numpy as np
 import didax.numpy as dnp
 from didax import lax
 from didax.api.vmap import vmap
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, ConcretizationTypeError, message
 from didax.core.tracing import known_value
 from didax.core.value import Array
 from didax.experimental.sparse._base import (
@@ -157,13 +157,22 @@ def _check(data: Any, indices: Any, shape: Shape) -> Layout:
     return Layout(n_batch, n_sparse, n_dense, nse)
 
 
+class UnknownEntriesError(ConcretizationTypeError, ValueError):
+    """How many entries a sparse array has is traced: an error of either class in JAX, by function."""
+
+
 def concrete_nse(nse: Any, what: str) -> int:
-    """The number of entries, which has to be known; ValueError where it is traced."""
+    """The number of entries, which has to be known; UnknownEntriesError where it is traced."""
     known = known_value(nse)
     if known is None:
         rule = f"{what} has to know how many entries to store: nse must be specified while tracing."
-        raise ValueError(message(rule, f"nse: {nse}", fix="Pass nse=, an integer that is large enough."))
-    return operator.index(np.asarray(known)[()] if not isinstance(known, int) else known)
+        fix = "Pass nse=, an integer that is large enough."
+        raise UnknownEntriesError(message(rule, f"nse: {nse}", fix=fix))
+    found = operator.index(np.asarray(known)[()] if not isinstance(known, int) else known)
+    if found < 0:
+        rule = f"{what} takes a number of entries."
+        raise ArgumentError(message(rule, f"nse: {found}", fix="Pass an integer of at least 0."))
+    return found
 
 
 def columns(indices: Any) -> tuple[Any, ...]:

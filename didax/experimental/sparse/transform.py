@@ -158,8 +158,11 @@ class SparseTrace(Trace):
         name, zeros = primitive.name, all(_is_zero(x.rest) for x in mine)
         if not (isinstance(primitive, Elementwise) or name in _ELEMENT_BY_ELEMENT):
             return None
-        if name == "add" and not mine[0].aval.ndim and len(mine) == 1:
-            return None  # a scalar is no sparse array that would become dense
+        if name == "add" and len(mine) == 1:
+            if not mine[0].aval.ndim:
+                return None  # a scalar is no sparse array that would become dense
+            if zeros and any(type(x) is SpreadTracer for x in args):
+                return None  # the sum with an array of one number, unlike that with the number, is dense
         rests = [x.rest if self._is_mine(x) else _number(x) for x in args]
         if any(y is None for y in rests) or (name == "div" and zeros and self._is_mine(args[1])):
             return None
