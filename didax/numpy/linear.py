@@ -82,6 +82,7 @@ def _length_mismatch(name: str, x: Array, y: Array) -> ArgumentError:
     )
 
 
+@evaluated_whole
 @array_function
 def matmul(
     a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
@@ -117,6 +118,7 @@ def matmul(
     return _contract(x, y, ((x.ndim - 1,), (y.ndim - 2,)), (axes, axes), precision, preferred_element_type)
 
 
+@evaluated_whole
 @array_function
 def dot(
     a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
@@ -137,6 +139,7 @@ def dot(
     return _contract(x, y, ((x.ndim - 1,), (summed,)), ((), ()), precision, preferred_element_type)
 
 
+@evaluated_whole
 @array_function
 def vdot(
     a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
@@ -213,6 +216,7 @@ def _check_kinds(name: str, **operands: tuple[Array, int]) -> None:
     raise ValueError(message(f"{name} takes {kinds}.", shown, fix=fix))
 
 
+@evaluated_whole
 @array_function
 def inner(
     a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
@@ -229,6 +233,7 @@ def inner(
     return tensordot(x, y, (-1, -1), precision=precision, preferred_element_type=preferred_element_type)
 
 
+@evaluated_whole
 @array_function
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """Return the products of each element of `a` with each element of `b`, both ravelled.
@@ -242,6 +247,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     return ufuncs.multiply(reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
 
 
+@evaluated_whole
 @array_function
 def tensordot(
     a: ArrayLike,
