@@ -470,6 +470,10 @@ def _einsum_step(step: _Step, operands: Sequence[Array], *how: Any) -> Array:
     while len(pairs) > 1:
         (x, left), (y, right), *rest = pairs
         others = set(step.output).union(*[labels for _, labels in rest])
+        # The operand whose axes come first in the result goes first: moving axes afterwards costs a copy, and in a
+        # program it makes XLA sum along strides (attention of (4, 8, 512, 64): 77 -> 60 ms).
+        if _labels_of_product(right, left, others) == step.output:
+            x, left, y, right = y, right, x, left
         pairs = [_pair_product(x, left, y, right, others, *how), *rest]
     ((x, labels),) = pairs
     x, labels = _sum_out(x, labels, set(step.output))
@@ -507,6 +511,13 @@ def _pair_product(x: Array, left: str, y: Array, right: str, kept: set[str], *ho
     )  # fmt: skip
     free = [label for label in left if label not in right] + [label for label in right if label not in left]
     return out, "".join(batch + free)
+
+
+def _labels_of_product(left: str, right: str, kept: set[str]) -> str:
+    """The labels of what `_pair_product` returns."""
+    batch = [label for label in left if label in right and label in kept]
+    free = [x for mine, other in ((left, right), (right, left)) for x in mine if x not in other and x in kept]
+    return "".join(batch + free)
 
 
 def _broadcast_ones(x: Array, left: str, y: Array, right: str) -> tuple[Array, Array]:
