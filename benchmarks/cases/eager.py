@@ -76,6 +76,51 @@ def _jit_tree(lib: Library) -> Sampler:
     return repeated(lambda: f(layers))
 
 
+def _jitted(name: str, title: str, budget: float, build: Callable[[Library], Callable[[Any], Any]]) -> Case:
+    """A call of a jitted function with one small array, and what else the call takes."""
+
+    def side(lib: Library) -> Sampler:
+        call, x = build(lib), lib.np.asarray(SMALL)
+        return repeated(lambda: call(x))
+
+    return Case(f"jit.{name}", f"calling a jitted function, {title}", both(side), budget)
+
+
+def _with_static(lib: Library) -> Callable[[Any], Any]:
+    f = lib.api.jit(lambda x, n: x * n, static_argnums=1)
+    return lambda x: f(x, 3)
+
+
+def _with_keyword(lib: Library) -> Callable[[Any], Any]:
+    f = lib.api.jit(lambda x: x * 2)
+    return lambda x: f(x=x)
+
+
+def _with_scalar(lib: Library) -> Callable[[Any], Any]:
+    f = lib.api.jit(lambda x, y: x * y)
+    return lambda x: f(x, 2.5)
+
+
+def _donating(lib: Library) -> Callable[[Any], Any]:
+    f = lib.api.jit(lambda x: x + 1, donate_argnums=0)
+    state = [lib.np.asarray(SMALL) + 0]
+
+    def step(_: Any) -> Any:
+        state[0] = f(state[0])
+
+    return step
+
+
+def _composed(name: str, title: str, budget: float, call: Callable[[Library, Any], Any]) -> Case:
+    """A function of several operations on a 4 by 6 array."""
+
+    def side(lib: Library) -> Sampler:
+        x = lib.np.asarray(INDEXED[0])
+        return repeated(lambda: call(lib, x))
+
+    return Case(f"eager.{name}", f"eager {title}", both(side), budget)
+
+
 def _case(name: str, title: str, call: Callable[[Any], Any], budget: float, in_numpy: Any = None) -> Case:
     """An operation on one array; in NumPy it is the same, or `in_numpy`."""
     build = _on_array(call)
@@ -97,5 +142,15 @@ CASES = [
     Case("jit.gather_scatter", "x.at[i].add(x[j]) of 100,000 rows", both(_gather_scatter), 1.1),
     Case("eager.grad", "eager gradient of sin(x) * 2 - x", both(_gradient), 0.1),
     Case("jit.call", "calling a jitted function, 1 argument", both(_jit_one), 1.0),
+    _jitted("static", "a static argument", 1.4, _with_static),
+    _jitted("keyword", "a keyword", 1.4, _with_keyword),
+    _jitted("donated", "a donated array", 1.8, _donating),
+    _jitted("two", "2 results", 1.4, lambda lib: lib.api.jit(lambda x: (x * 2, x + 1))),
+    _jitted("scalar", "a Python number", 1.3, _with_scalar),
+    _composed("where", "where(x > 0, x, 0.)", 0.8, lambda lib, x: lib.np.where(x > 0, x, 0.0)),
+    _composed("softmax", "softmax", 1.0, lambda lib, x: lib.api.nn.softmax(x)),
+    _composed("matmul", "x.T @ x", 1.0, lambda lib, x: x.T @ x),
+    _composed("var", "variance", 2.5, lambda lib, x: lib.np.var(x)),
+    _composed("median", "median", 25, lambda lib, x: lib.np.median(x)),
     Case("jit.tree", "calling a jitted function, 100 leaves", both(_jit_tree), 1.0),
 ]

@@ -77,6 +77,14 @@ def _softmax(np: Any) -> Program:
     return softmax
 
 
+def _attention(lib: Library) -> Program:
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        scores = lib.np.einsum("bhqd,bhkd->bhqk", q, k) / 8.0
+        return lib.np.einsum("bhqk,bhkd->bhqd", lib.api.nn.softmax(scores, -1), v)
+
+    return attend
+
+
 def _conv(lib: Library) -> Program:
     layout = ("NHWC", "HWIO", "NHWC")
     return lambda x, w: lib.api.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=layout)
@@ -109,6 +117,14 @@ CASES = [
     _case("finite", "are 1M elements finite", lambda lib: lambda x: lib.np.isfinite(x).all(),
           lambda: [normal(1 << 20)], lambda x: numpy.isfinite(x).all(),
           lambda torch: lambda x: torch.isfinite(x).all()),
+    _case("max", "maximum of 10M elements", lambda lib: lib.np.max, lambda: [normal(10_000_000)],
+          numpy.max, lambda torch: torch.max),
+    _case("searchsorted", "1M positions in 10,000 elements", lambda lib: lib.np.searchsorted,
+          lambda: [numpy.sort(normal(10_000)), normal(1_000_000, seed=1)], numpy.searchsorted),
+    _case("attention", "attention, (4, 8, 512, 64)", _attention,
+          lambda: [normal(4, 8, 512, 64, seed=i) for i in range(3)]),
+    _case("inverse", "inverses of 1,000 matrices 4 x 4", lambda lib: lib.np.linalg.inv,
+          lambda: [normal(1000, 4, 4)], numpy.linalg.inv, lambda torch: torch.linalg.inv),
     _case("gram", "x.T @ x, 1024 x 1024", lambda lib: lambda x: x.T @ x, lambda: [normal(1024, 1024) / 32],
           lambda x: x.T @ x, lambda torch: lambda x: x.T @ x),
     _case("weight_grad", "x.T @ y, 2048 x 512 and 2048 x 64", lambda lib: lambda x, y: x.T @ y,

@@ -153,6 +153,7 @@ def isclose(
     return logical_or(near, logical_and(ufuncs.isnan(x), ufuncs.isnan(y))) if equal_nan else near
 
 
+@evaluated_whole
 @api_boundary
 def allclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False

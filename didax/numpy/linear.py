@@ -83,6 +83,7 @@ def _length_mismatch(name: str, x: Array, y: Array) -> ArgumentError:
     )
 
 
+@evaluated_whole
 @array_function
 def matmul(
     a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
@@ -118,6 +119,7 @@ def matmul(
     return _contract(x, y, ((x.ndim - 1,), (y.ndim - 2,)), (axes, axes), precision, preferred_element_type)
 
 
+@evaluated_whole
 @array_function
 def dot(
     a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
@@ -138,6 +140,7 @@ def dot(
     return _contract(x, y, ((x.ndim - 1,), (summed,)), ((), ()), precision, preferred_element_type)
 
 
+@evaluated_whole
 @array_function
 def vdot(
     a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
@@ -214,6 +217,7 @@ def _check_kinds(name: str, **operands: tuple[Array, int]) -> None:
     raise ValueError(message(f"{name} takes {kinds}.", shown, fix=fix))
 
 
+@evaluated_whole
 @array_function
 def inner(
     a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
@@ -230,6 +234,7 @@ def inner(
     return tensordot(x, y, (-1, -1), precision=precision, preferred_element_type=preferred_element_type)
 
 
+@evaluated_whole
 @array_function
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """Return the products of each element of `a` with each element of `b`, both ravelled.
@@ -245,6 +250,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     return ufuncs.multiply(reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
 
 
+@evaluated_whole
 @array_function
 def tensordot(
     a: ArrayLike,
@@ -475,6 +481,10 @@ def _einsum_step(step: _Step, operands: Sequence[Array], *how: Any) -> Array:
     while len(pairs) > 1:
         (x, left), (y, right), *rest = pairs
         others = set(step.output).union(*[labels for _, labels in rest])
+        # The operand whose axes come first in the result goes first: moving axes afterwards costs a copy, and in a
+        # program it makes XLA sum along strides (attention of (4, 8, 512, 64): 77 -> 60 ms).
+        if _labels_of_product(right, left, others) == step.output:
+            x, left, y, right = y, right, x, left
         pairs = [_pair_product(x, left, y, right, others, *how), *rest]
     ((x, labels),) = pairs
     x, labels = _sum_out(x, labels, set(step.output))
@@ -512,6 +522,13 @@ def _pair_product(x: Array, left: str, y: Array, right: str, kept: set[str], *ho
     )  # fmt: skip
     free = [label for label in left if label not in right] + [label for label in right if label not in left]
     return out, "".join(batch + free)
+
+
+def _labels_of_product(left: str, right: str, kept: set[str]) -> str:
+    """The labels of what `_pair_product` returns."""
+    batch = [label for label in left if label in right and label in kept]
+    free = [x for mine, other in ((left, right), (right, left)) for x in mine if x not in other and x in kept]
+    return "".join(batch + free)
 
 
 def _broadcast_ones(x: Array, left: str, y: Array, right: str) -> tuple[Array, Array]:

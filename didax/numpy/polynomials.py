@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.dims import is_symbolic, max_dim
 from didax.core.errors import ArgumentError, message
@@ -58,6 +59,7 @@ def _strip(x: Array, name: str) -> Array:
     return x[int(nonzero[0]) if nonzero.size else x.shape[0] :]
 
 
+@evaluated_whole
 @array_function
 @halves_in_float32
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:

@@ -68,6 +68,7 @@ def _ravel(x: Array) -> Array:
 # --- by position --------------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def take(
     a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str | None = None,
@@ -134,6 +135,7 @@ def _positions(name: str, indices: Any) -> Array:
     return index
 
 
+@evaluated_whole
 @array_function
 def take_along_axis(
     arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, mode: str | None = None,

@@ -84,6 +84,7 @@ def _overlaps_of_all(
     return dynamic_slice(every, (start,), (length,))
 
 
+@evaluated_whole
 @array_function
 def convolve(
     a: ArrayLike,
@@ -111,6 +112,7 @@ def convolve(
     return _overlaps("convolve", x, flip(y), mode, precision, preferred_element_type)
 
 
+@evaluated_whole
 @array_function
 def correlate(
     a: ArrayLike,

@@ -189,3 +189,13 @@ def test_cross_products_promote_and_leave_out_the_missing_component():
     np.testing.assert_array_equal(
         dnp.cross(np.float32([1.0, 2.0]), np.float32([np.inf, 3.0, 4.0])), [8.0, -4.0, -np.inf]
     )
+
+
+@pytest.mark.parametrize(
+    "subscripts", ["bhqd,bhkd->bhqk", "bhqk,bhkd->bhqd", "ij,jk->ik", "ij,kj->ik", "bik,bjk->bji"]
+)
+def test_a_product_of_two_operands_moves_no_axes_afterwards(subscripts: str) -> None:
+    inputs = subscripts.split("->")[0].split(",")
+    x, y = [dnp.ones([2 + "bhqdkij".index(label) for label in labels]) for labels in inputs]
+    jaxpr = dx.make_jaxpr(lambda x, y: dnp.einsum(subscripts, x, y))(x, y)
+    assert [eqn.primitive.name for eqn in jaxpr.eqns] == ["dot_general"]
