@@ -176,6 +176,18 @@ def test_types_are_those_of_jax() -> None:
                 assert (one.shape, one.dtype) == (other.shape, other.dtype), (name, x)
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_loggamma_on_its_cut_and_at_its_poles(dtype: str) -> None:
+    """The upper side of the cut has one branch, midway between poles and beside them, too; poles are NaN."""
+    z = np.array([-0.5, -2.5, -7.5, -1 + 1e-4j, -2 - 1e-4j, 0.0, -1.0, -6.0], dtype)
+    with dx.enable_x64(dtype == "complex128"):
+        found = dx.jit(special.loggamma)(z)
+    eps = float(np.finfo(dtype).eps)
+    np.testing.assert_allclose(
+        found, scipy.special.loggamma(z.astype(complex)).astype(dtype), 40 * eps, 4 * eps
+    )
+
+
 def test_gamma_and_xlogy_of_complex_numbers() -> None:
     x = RNG.normal(size=(2, 12)) * 2 + 1j * RNG.normal(size=(2, 12)) * 2
     x = np.concatenate([x, [[0, 0, 0, 1j, -2, 3], [0, np.inf, 1j, 0, 1, -2]]], 1)
