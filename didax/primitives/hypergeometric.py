@@ -4,9 +4,10 @@
     hyp2f1(a, b, c, x)  = sum of (a)_k (b)_k / (c)_k x^k / k!      Gauss's F(a, b; c; x), DLMF 15.2.1
 
 The series are summed with their derivatives by the parameters, until no element changes. Transformations (DLMF 13.2.39,
-15.8.1, 15.8.4) bring the argument where terms fall fast and do not cancel. Beyond large arguments of hyp1f1 its
-asymptotic series (13.7) is used. Derivatives by x are again hypergeometric; those by parameters can be
-differentiated by nothing.
+15.8.1) bring the argument where terms fall fast and do not cancel. Beyond large arguments of hyp1f1 its asymptotic
+series (13.7) is used; near 1 hyp2f1 is continued by Taylor's series. Where the terms of a sum cancel all the same, the
+result is NaN. Everything is computed in float64, as float32 would lose all digits for ordinary arguments. Derivatives
+by x are again hypergeometric; those by parameters can be differentiated by nothing.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.primitives.composed import composed, iterate, like
+from didax.primitives.control_flow.while_loop import while_of, while_p
+from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import (
     abs_,
     add,
@@ -44,6 +49,8 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.gamma import lgamma
+from didax.primitives.reductions import reduce_or_p
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 
 
@@ -53,10 +60,14 @@ class _Sum(NamedTuple):
     total: Any
     slope: Any  # of the term by a parameter
     slopes: Any
+    peak: Any  # the largest term
 
 
 def _sum(x: Any, ratio: Callable[[Any], tuple[Any, Any]]) -> tuple[Any, Any]:
-    """1 + t_1 + t_2 + ..., with t_(k+1) = t_k r_k x, and its derivative; `ratio(k)` gives r_k and its derivative."""
+    """1 + t_1 + t_2 + ..., with t_(k+1) = t_k r_k x, and its derivative; `ratio(k)` gives r_k and its derivative.
+
+    NaN where the sum does not end, or is what rounding errors of far larger terms have left.
+    """
     zero, one = like(0, x), like(1, x)
     eps = 0.5 * float(dtypes.finfo(aval_of(x).dtype).eps)
 
@@ -65,17 +76,19 @@ def _sum(x: Any, ratio: Callable[[Any], tuple[Any, Any]]) -> tuple[Any, Any]:
         factor = mul(r, x)
         slope = add(mul(s.slope, factor), mul(s.term, mul(r_dot, x)))
         term = mul(s.term, factor)
-        term, slope = [where(lt(abs_(y), math.inf), y, zero) for y in (term, slope)]
         total, slopes = add(s.total, term), add(s.slopes, slope)
-        return _Sum(add(s.n, 1), term, total, slope, slopes)
+        return _Sum(add(s.n, 1), term, total, slope, slopes, max_(s.peak, abs_(term)))
 
     def moves(s: _Sum) -> Any:
         small = le(abs_(s.term), mul(abs_(s.total), eps))
         small_slope = le(abs_(s.slope), mul(add(abs_(s.slopes), abs_(s.total)), eps))
-        return or_(not_(and_(small, small_slope)), lt(s.n, 2))
+        goes_on = or_(not_(and_(small, small_slope)), lt(s.n, 2))
+        return and_(goes_on, lt(abs_(s.total), math.inf))
 
-    last = iterate(step, moves, _Sum(zero, one, one, zero, zero))
-    return last.total, last.slopes
+    last = iterate(step, moves, _Sum(zero, one, one, zero, zero, one))
+    lost = and_(gt(last.peak, 1e3), gt(mul(last.peak, 1e4 * eps), abs_(last.total)))
+    unknown = or_(lost, moves(last))
+    return where(unknown, like(math.nan, x), last.total), where(unknown, like(math.nan, x), last.slopes)
 
 
 def _is_pole(b: Any) -> Any:
@@ -103,10 +116,12 @@ def _gamma_ratio(above: list[Any], below: list[Any]) -> Any:
 # --- Kummer's function --------------------------------------------------------------------------------------
 
 
-def _kummer_series(a: Any, b: Any, x: Any, by: str) -> tuple[Any, Any]:
+def _kummer_series(a: Any, b: Any, x: Any, by: str = "") -> tuple[Any, Any]:
     def ratio(k: Any) -> tuple[Any, Any]:
         below = mul(add(b, k), add(k, 1))
         r = div(add(a, k), below)
+        if not by:
+            return r, like(0, x)
         return r, div(1, below) if by == "a" else neg(div(r, add(b, k)))
 
     return _sum(x, ratio)
@@ -121,7 +136,7 @@ def _hyp1f1(a: Any, b: Any, x: Any) -> Any:
     flip = and_(lt(x, 0), not_(polynomial))
     safe_b, safe_x = where(bad, one, b), where(bad, like(0, x), x)
     first, argument = where(flip, sub(safe_b, a), a), where(flip, neg(safe_x), safe_x)
-    total, _ = _kummer_series(first, safe_b, argument, "a")
+    total, _ = _kummer_series(first, safe_b, argument)
     root = exp(mul(safe_x, 0.5))  # which does not vanish where the product with the large sum does not
     near = where(flip, mul(mul(total, root), root), total)
     far_b = where(pole, one, b)
@@ -170,15 +185,26 @@ def _times(factor: Any, value: Any) -> Any:
     return mul(factor, where(nothing, like(1, factor), value))
 
 
+def _in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, computed in float64."""
+
+    def wide(*xs: Any) -> Any:
+        dtype = aval_of(xs[0]).dtype
+        value = function(*[convert_element_type(x, np.dtype("float64")) for x in xs])
+        return convert_element_type(value, dtype)
+
+    return wide
+
+
 def _no_second(name: str, arity: int, function: Any) -> Any:
-    return composed(name, function, *[no_derivative(name, "parameter")] * arity)
+    return composed(name, _in_float64(function), *[no_derivative(name, "parameter")] * arity)
 
 
 hyp1f1_grad_a = _no_second("hyp1f1_grad_a", 3, _kummer_slope("a"))
 hyp1f1_grad_b = _no_second("hyp1f1_grad_b", 3, _kummer_slope("b"))
 hyp1f1 = composed(
     "hyp1f1",
-    _hyp1f1,
+    _in_float64(_hyp1f1),
     lambda t, y, a, b, x: mul(t, hyp1f1_grad_a(a, b, x)),
     lambda t, y, a, b, x: mul(t, hyp1f1_grad_b(a, b, x)),
     lambda t, y, a, b, x: mul(t, _times(div(a, b), hyp1f1(add(a, 1), add(b, 1), x))),
@@ -187,10 +213,12 @@ hyp1f1 = composed(
 # --- Gauss's function ---------------------------------------------------------------------------------------
 
 
-def _gauss_series(a: Any, b: Any, c: Any, x: Any, by: str = "a") -> tuple[Any, Any]:
+def _gauss_series(a: Any, b: Any, c: Any, x: Any, by: str = "") -> tuple[Any, Any]:
     def ratio(k: Any) -> tuple[Any, Any]:
         below = mul(add(c, k), add(k, 1))
         r = div(mul(add(a, k), add(b, k)), below)
+        if not by:
+            return r, like(0, x)
         slope = {"a": div(add(b, k), below), "b": div(add(a, k), below), "c": neg(div(r, add(c, k)))}[by]
         return r, slope
 
@@ -214,27 +242,81 @@ def _hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
     return where(nan, like(math.nan, x), value)
 
 
+def _degree(a: Any, b: Any) -> Any:
+    """The degree of the polynomial that the series of such parameters is, or infinity."""
+    endless = like(math.inf, a)
+    return min_(where(_is_pole(a), neg(a), endless), where(_is_pole(b), neg(b), endless))
+
+
 def _gauss_inside(a: Any, b: Any, c: Any, x: Any, polynomial: Any) -> Any:
     """For x < 1, or everywhere where the series ends."""
     one, zero = like(1, x), like(0, x)
     turned = and_(lt(x, 0), not_(polynomial))  # F = (1 - x)^-a F(a, c - b; c; x / (x - 1))
     a, b = max_(a, b), min_(a, b)  # of the two ways to turn it the one with fewer changes of sign
-    argument = where(turned, div(x, sub(where(turned, x, zero), 1)), x)
-    second = where(turned, sub(c, b), b)
-    excess = sub(sub(c, a), second)
-    distance = abs_(sub(excess, floor(add(excess, 0.5))))
-    # near 1 the series in 1 - x is faster; its two halves cancel where c - a - b is nearly whole
-    reflected = and_(and_(gt(argument, 0.9), gt(distance, 1e-2)), not_(polynomial))
-    direct, _ = _gauss_series(a, second, c, where(reflected, zero, argument))
-    rest = where(reflected, sub(1, argument), zero)
-    safe_excess = where(reflected, excess, like(0.5, x))
-    first_half, _ = _gauss_series(a, second, sub(1, safe_excess), rest)
-    last_half, _ = _gauss_series(sub(c, a), sub(c, second), add(safe_excess, 1), rest)
-    first_half = mul(first_half, _gamma_ratio([c, safe_excess], [sub(c, a), sub(c, second)]))
-    power = exp(mul(safe_excess, log(where(reflected, rest, one))))
-    last_half = mul(mul(last_half, power), _gamma_ratio([c, neg(safe_excess)], [a, second]))
-    value = where(reflected, add(first_half, last_half), direct)
-    return where(turned, mul(value, exp(neg(mul(a, log1p(neg(where(turned, x, zero))))))), value)
+    safe = where(turned, x, zero)
+    argument = where(turned, div(x, sub(safe, 1)), x)
+    rest = where(turned, div(1, sub(1, safe)), sub(1, x))  # 1 less the argument
+    log_factor = where(turned, neg(mul(a, log1p(neg(safe)))), zero)
+    b = where(turned, sub(c, b), b)
+    # F = (1 - x)^(c - a - b) F(c - a, c - b; c; x), where this is the shorter polynomial, or the only one
+    shorter = and_(lt(_degree(sub(c, a), sub(c, b)), _degree(a, b)), gt(rest, 0))
+    log_rest = log(where(shorter, rest, one))
+    log_factor = where(shorter, add(log_factor, mul(sub(sub(c, a), b), log_rest)), log_factor)
+    a, b = where(shorter, sub(c, a), a), where(shorter, sub(c, b), b)
+    near = and_(gt(argument, 0.9), eq(_degree(a, b), math.inf))
+    start = where(near, like(_NEAR_ONE, x), argument)
+    value, _ = _gauss_series(a, b, c, start)
+    next_value, _ = _gauss_series(add(a, 1), add(b, 1), add(c, 1), where(near, start, zero))
+    slope = mul(div(mul(a, b), c), next_value)
+    value = where(near, _continued(a, b, c, rest, near, value, slope), value)
+    return where(or_(turned, shorter), mul(value, exp(log_factor)), value)
+
+
+class _Continued(NamedTuple):
+    n: Any
+    rest: Any  # 1 less the point
+    value: Any
+    slope: Any
+
+
+_NEAR_ONE = 0.75
+
+
+def _continued(a: Any, b: Any, c: Any, rest: Any, used: Any, value: Any, slope: Any) -> Any:
+    """F(a, b; c; 1 - rest) from its value and slope at 0.75, by Taylor's series over half of the distance to 1 each.
+
+    With the coefficients f_n about a point p, and q = 1 - p, the differential equation (DLMF 15.10.1) says
+    p q (n + 1) (n + 2) f_(n+2) = (n + a) (n + b) f_n - (n + 1) ((q - p) n + c - (a + b + 1) p) f_(n+1).
+    """
+    axes = tuple(range(aval_of(rest).ndim))
+    eps = float(dtypes.finfo(aval_of(rest).dtype).eps)
+    rest = where(used, rest, like(1 - _NEAR_ONE, rest))
+
+    def step(s: _Continued) -> _Continued:
+        q, p = s.rest, sub(1, s.rest)
+        end = max_(mul(q, 0.5), rest)
+        way = sub(q, end)
+        share = div(way, mul(p, q))
+
+        def goes_on(n: Any, before: Any, last: Any, total: Any, slopes: Any) -> Any:
+            matters = gt(add(abs_(before), abs_(last)), mul(abs_(total), 0.1 * eps))
+            return and_(lt(n, 500), reduce_or_p.bind(matters, axes=axes))
+
+        def body(n: Any, before: Any, last: Any, total: Any, slopes: Any) -> list[Any]:
+            first = mul(mul(mul(add(a, n), add(b, n)), div(way, mul(add(n, 1), add(n, 2)))), before)
+            bend = add(mul(sub(q, p), n), sub(c, mul(add(add(a, b), 1), p)))
+            new = mul(sub(first, mul(div(bend, add(n, 2)), last)), share)
+            return [add(n, 1), last, new, add(total, new), add(slopes, mul(add(n, 2), new))]
+
+        linear = mul(s.slope, way)
+        begin = [scalar_like(0.0, aval_of(q).dtype), s.value, linear, add(s.value, linear), linear]
+        _, _, _, total, slopes = while_of(while_p.run, goes_on, body, begin)
+        moved = gt(way, 0)
+        by_way = div(slopes, where(moved, way, like(1, way)))
+        return _Continued(add(s.n, 1), end, where(moved, total, s.value), where(moved, by_way, s.slope))
+
+    start = _Continued(like(0, rest), like(1 - _NEAR_ONE, rest), value, slope)
+    return iterate(step, lambda s: gt(s.rest, rest), start).value
 
 
 def _gauss_slope(by: str) -> Callable[[Any, Any, Any, Any], Any]:
@@ -269,7 +351,7 @@ hyp2f1_grad_b = _no_second("hyp2f1_grad_b", 4, _gauss_slope("b"))
 hyp2f1_grad_c = _no_second("hyp2f1_grad_c", 4, _gauss_slope("c"))
 hyp2f1 = composed(
     "hyp2f1",
-    _hyp2f1,
+    _in_float64(_hyp2f1),
     lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_a(a, b, c, x)),
     lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_b(a, b, c, x)),
     lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_c(a, b, c, x)),

@@ -40,22 +40,28 @@ _SHIFTS = 8
 
 
 def complex_loggamma(z: Any) -> Any:
-    """The analytic continuation of log(gamma(x)) from the positive axis, with a cut along the negative one.
+    """The analytic continuation of log(gamma(x)) from the positive axis, cut along the negative one; NaN at poles.
 
     Left of 1/2 by the reflection formula in the form of Hare (1997); its term 2 pi i floor(...) chooses the branch.
     """
+    pole = _is_pole(z)
+    z = dnp.where(pole, 1, z)
     left = z.real < 0.5
     right = dnp.where(left, 1 - z, z)
     value = _right_loggamma(right)
     branch = dnp.copysign(2 * math.pi, z.imag) * dnp.floor(0.5 * z.real + 0.25)
     reflected = math.log(math.pi) - _log_sin_pi(dnp.where(left, z, 0.25)) - value
-    return dnp.where(left, reflected + 1j * branch.astype(z.dtype), value)
+    return dnp.where(pole, math.nan, dnp.where(left, reflected + 1j * branch.astype(z.dtype), value))
+
+
+def _is_pole(z: Any) -> Any:
+    """Whether the gamma function has a pole at z."""
+    return (z.imag == 0) & (z.real <= 0) & (z.real == dnp.floor(z.real))
 
 
 def complex_gamma(z: Any) -> Any:
     """The gamma function of complex numbers; NaN at its poles."""
-    pole = (z.imag == 0) & (z.real <= 0) & (z.real == dnp.floor(z.real))
-    return dnp.where(pole, math.nan, dnp.exp(complex_loggamma(dnp.where(pole, 1, z))))
+    return dnp.exp(complex_loggamma(z))
 
 
 def complex_xlogy(x: Any, y: Any) -> Any:
@@ -113,7 +119,12 @@ def _log_sin_pi(z: Any) -> Any:
     x, y = z.real, z.imag
     turn = x - 2 * dnp.round(0.5 * x)  # sin(pi z) has the period 2
     far = abs(y) > 5
-    near = dnp.log(dnp.sin(math.pi * (turn + 1j * dnp.where(far, 0.5, y).astype(z.dtype)).astype(z.dtype)))
+    # Sine and cosine of pi x are exact at their zeros, where their signs choose the branch on the cut.
+    size = dnp.where(turn < 0, -turn, turn)
+    sine = dnp.sin(math.pi * dnp.where(size > 0.5, 1 - size, size))
+    height = math.pi * dnp.where(far, 0.5, y)
+    real = dnp.where(turn < 0, -sine, sine) * dnp.cosh(height)
+    near = dnp.log(complex_(real, dnp.sin(math.pi * (0.5 - size)) * dnp.sinh(height)))
     # sin(pi z) = +-i/2 exp(-+i pi z) (1 - exp(+-2 i pi z)), upper signs for Im z > 0
     up = dnp.where(y > 0, 1, -1)
     small = dnp.exp(-2 * math.pi * abs(y) + 2j * math.pi * up * turn)

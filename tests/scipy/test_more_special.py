@@ -176,6 +176,18 @@ def test_types_are_those_of_jax() -> None:
                 assert (one.shape, one.dtype) == (other.shape, other.dtype), (name, x)
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_loggamma_on_its_cut_and_at_its_poles(dtype: str) -> None:
+    """The upper side of the cut has one branch, midway between poles and beside them, too; poles are NaN."""
+    z = np.array([-0.5, -2.5, -7.5, -1 + 1e-4j, -2 - 1e-4j, 0.0, -1.0, -6.0], dtype)
+    with dx.enable_x64(dtype == "complex128"):
+        found = dx.jit(special.loggamma)(z)
+    eps = float(np.finfo(dtype).eps)
+    np.testing.assert_allclose(
+        found, scipy.special.loggamma(z.astype(complex)).astype(dtype), 40 * eps, 4 * eps
+    )
+
+
 def test_gamma_and_xlogy_of_complex_numbers() -> None:
     x = RNG.normal(size=(2, 12)) * 2 + 1j * RNG.normal(size=(2, 12)) * 2
     x = np.concatenate([x, [[0, 0, 0, 1j, -2, 3], [0, np.inf, 1j, 0, 1, -2]]], 1)
@@ -244,6 +256,12 @@ HARD: list[tuple[str, tuple[float, ...], float]] = [
     ("erfcx", (-40.0,), math.inf), ("erfinv", (1 - 2.0**-20,), 3.4655050258033307173), ("erfinv", (-0.0,), -0.0),
     ("owens_t", (9.0, 2.0), 5.6429420297692032387e-20), ("boxcox", (0.0, 0.0), -math.inf),
     ("boxcox", (math.inf, 2.0), math.inf), ("boxcox", (math.inf, -2.0), 0.5),
+    ("hyp2f1", (1.0, 3.0, 2.0, 1 - 2.0**-16), 2147516416.0),
+    ("hyp2f1", (-3.0, 4.0, 4.0, 1 - 2.0**-12), 1.4551915228366852e-11),
+    ("hyp2f1", (4.0, 5.0, 6.0, 1 - 2.0**-16), 469117803233099.84),
+    ("hyp2f1", (1.0, 1.0, 2.0, 1 - 2.0**-20), 13.862956831944786),
+    ("hyp2f1", (4.25, 1.25, 3.625, -1348.0), 9.2416708756444305e-5),
+    ("hyp2f1", (-29.75, -28.25, 24.0, -0.8125), math.nan),
 ]  # fmt: skip
 
 
@@ -305,6 +323,15 @@ def test_the_inverse_of_erf_and_normal_tails_keep_their_digits(dtype: str) -> No
     ]
     for y, wanted in zip(found, [inverse, -inverse, *upper], strict=True):
         np.testing.assert_allclose(np.asarray(y), wanted.astype(dtype), rtol=30 * eps, atol=tiny)
+
+
+def test_hyp1f1_where_the_terms_of_its_series_cancel() -> None:
+    """Single precision has all digits, as the sum is in double precision; what that cannot tell either is NaN."""
+    a, b, x = np.float32(
+        [[19.25, -8.125, -36.5, 195.0], [1.5, 65.5, 1.5, 2.375], [-21.5, -90.25, 5.5, -17.25]]
+    )
+    wanted = [9.63544896307e-8, 989.257064591, -0.0964761076289, math.nan]
+    np.testing.assert_allclose(dx.jit(special.hyp1f1)(a, b, x), wanted, rtol=1e-6)
 
 
 def test_polygamma_between_poles_where_powers_overflow() -> None:
