@@ -23,6 +23,12 @@ def test_on_eight_devices(files: list[str]) -> None:
     assert " passed" in run(*files)
 
 
+@pytest.mark.ci
+@pytest.mark.parametrize("files", [FILES[::2], FILES[1::2]], ids=" ".join)
+def test_other_cases_on_eight_devices(files: list[str]) -> None:
+    assert " passed" in run(*files, options=["-m", "ci and not slow"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("file", FILES)
 def test_slow_cases_on_eight_devices(file: str) -> None:
