@@ -45,6 +45,7 @@ def book(make: ModuleType) -> dict[str, Any]:
     return names
 
 
+@pytest.mark.ci
 def test_the_exercises_have_solutions_that_do_what_they_say(make: ModuleType, book: dict[str, Any]) -> None:
     names = dict(book)
     for line, block in python_blocks(make.EXERCISES.read_text()):

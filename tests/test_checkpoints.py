@@ -242,6 +242,7 @@ for wanted in (tree, like):
 """
 
 
+@pytest.mark.ci
 def test_each_process_saves_its_parts_and_any_number_restores_them(tmp_path: Path):
     check(tmp_path, JOB, "-n", "2", "--devices", "2", arguments=(str(tmp_path / "run"), "save"))
     names = sorted(os.listdir(tmp_path / "run" / "step-00000001"))

@@ -16,11 +16,18 @@ from tests.quickly import on_devices
 
 FOLDER = Path(__file__).parent / "devices"
 FILES = sorted(path.name for path in FOLDER.glob("test_*.py"))
+LARGEST = "test_shard_map.py"  # takes as long as all others
+HALVES = [[LARGEST], [file for file in FILES if file != LARGEST]]
 
 
-@pytest.mark.parametrize("files", [FILES[::2], FILES[1::2]], ids=" ".join)
+@pytest.mark.parametrize("files", HALVES, ids=" ".join)
 def test_on_eight_devices(files: list[str]) -> None:
     assert " passed" in run(*files)
+
+
+@pytest.mark.ci
+def test_other_cases_on_eight_devices() -> None:
+    assert " passed" in run(*FILES, options=["-m", "ci and not slow"])
 
 
 @pytest.mark.slow

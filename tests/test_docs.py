@@ -38,6 +38,7 @@ def run(block: str, namespace: dict, page: Path, line: int) -> None:
 BOOK = ROOT / "docs/book"  # its pages run in order, in the names of those before: test_book.py
 
 
+@pytest.mark.ci  # whole programs
 @pytest.mark.usefixtures("few_programs")  # docs/windows.md profiles
 @each([page for page in PAGES if page.parent != BOOK and any(python_blocks(page.read_text()))])
 def test_the_python_on_a_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from didax.core.effects import Effect
 from didax.passes.simplify import simplify_jaxpr
 from didax.primitives.callback import DEBUG, IO
 from didax.xla.lowering import lower_module
+from tests.checks import first
 
 Log = list[Any]
 
@@ -397,7 +398,7 @@ class Writer:
         return x + dx.jvp(lambda x: body(x) * 2, (x,), (np.float32(1),))[0]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", first(range(8), 4))
 def test_random_programs_keep_their_order(seed):
     def f(note: Any, x: Any) -> Any:
         return Writer(note, seed).block(x, 3)

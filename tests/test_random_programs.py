@@ -206,6 +206,7 @@ def test_second_derivatives(program: Program, seed: int) -> None:
     )
 
 
+@pytest.mark.ci
 @given(programs, seeds)
 @examples(0.12)
 def test_transformations_commute_with_jit(program: Program, seed: int) -> None:

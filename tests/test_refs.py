@@ -442,7 +442,7 @@ WRAPPERS: dict[str, Callable[[Any], Any]] = {
     "checkpoint": dx.checkpoint,
 }
 PAIRS = [
-    # `make test` tries half of them: each transformation is the outer one, and the inner one, of four or five pairs
+    # `make test-ci` tries half of them: each transformation is the outer one, and the inner one, of four or five pairs
     pytest.param(outer, inner, marks=slow_unless((i + j) % 2 == 0))
     for (i, outer), (j, inner) in itertools.product(enumerate(WRAPPERS), repeat=2)
 ]
@@ -465,6 +465,7 @@ def mutating(x):
     return dx.freeze(ref).sum()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("outer", "inner"), PAIRS, ids=lambda name: name)
 def test_pairs_of_a_ref_inside(outer, inner):
     """A Ref made inside of a function changes nothing of what transformations make of the function."""

@@ -360,6 +360,7 @@ PROGRAMS: list[Callable[[Any], Any]] = [
 ]
 
 
+@pytest.mark.ci  # whole programs
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_a_program_gives_what_it_gives_under_jax(program: Callable[[Any], Any]):
     ours, wanted = program(dx), program(jax)

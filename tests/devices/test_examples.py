@@ -32,6 +32,7 @@ LONG = [  # as users run them, but for fewer steps
 # fmt: on
 
 
+@pytest.mark.ci  # whole programs
 @pytest.mark.parametrize("script, arguments, expected", [*SMALL, *LONG])
 def test_example(script: str, arguments: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
     if script in ("fsdp.py", "data_parallel.py"):

@@ -439,6 +439,7 @@ def test_a_type_that_no_mesh_splits_is_that_of_one_device() -> None:
         assert dx.jit(lambda x: x.sum(0)).lower(aval).out_info.shape == (3,)
 
 
+@pytest.mark.ci
 def test_rejection_samplers_split_what_they_draw_as_their_parameters() -> None:
     many, few = [dx.device_put(dnp.full(n, 2.0), NamedSharding(MESH, P("x"))) for n in (1 << 14, 8)]
     key = random.key(0)

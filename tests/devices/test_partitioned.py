@@ -109,6 +109,7 @@ def collectives(text: str) -> Counter[str]:
     return Counter(COLLECTIVES.findall(text))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", TABLE)
 def test_no_more_collectives_than_jax(name: str) -> None:
     f, spec_x, spec_y = TABLE[name]

@@ -148,6 +148,7 @@ def trained(network: stax.Layer, images: np.ndarray, labels: np.ndarray, steps: 
     return get_params(state), losses
 
 
+@pytest.mark.ci  # whole programs
 def test_a_network_with_dropout_learns_digits() -> None:
     images, labels = digits()
     network = lambda mode: stax.serial(
@@ -159,6 +160,7 @@ def test_a_network_with_dropout_learns_digits() -> None:
     assert float((guesses == labels[1400:]).mean()) > 0.85
 
 
+@pytest.mark.ci  # whole programs
 def test_a_convolutional_network_learns_digits() -> None:
     images, labels = digits()
     network = stax.serial(

@@ -36,7 +36,7 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(params=[False, True], ids=["x32", "x64"])
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.ci)], ids=["x32", "x64"])
 def x64(request: pytest.FixtureRequest) -> Iterator[bool]:
     with ExitStack() as stack:
         stack.enter_context(dx.enable_x64(request.param))

@@ -165,6 +165,7 @@ def test_the_numbers_of_jax_by_rejection(name: str) -> None:
 
 
 # The numbers of closed forms in float64 are compared with those of jax above.
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "case, dtype",
     [

@@ -124,12 +124,17 @@ def check(name, got, want):
 
 
 @pytest.mark.parametrize("name", DRAWS)
-def test_draws_are_those_of_jax(name, want, compiled):
+def test_draws_are_those_of_jax(name, want):
     """Bits and integers exactly, floats to rounding."""
     draw, keys = DRAWS[name], random.split(KEY, 3)
     check(name, draw(random, np.asarray(keys)[0]), want[name][0])
     if name in MAPPED_EAGERLY:
         check(name, dx.vmap(lambda key: draw(random, key))(keys), want[name])
+
+
+@pytest.mark.ci  # a program of all draws, which are programs of their own above
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_within_a_program_are_those_of_jax(name, want, compiled):
     check(name, compiled[0][name], want[name])
     if name in FROM_ONE_KEY:
         check(name, compiled[1][name], want[name][0])

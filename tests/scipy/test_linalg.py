@@ -146,16 +146,17 @@ def test_polar_factors() -> None:
                 )
 
 
-def test_derivatives() -> None:
+@pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.ci)])
+def test_derivatives(order: int) -> None:
     x, tall = numbers(3, 3, dtype="float64"), numbers(4, 2, dtype="float64")
     x, spd = x + 3 * np.eye(3), x @ x.T + np.eye(3)
     check_derivatives({
         "expm": (linalg.expm, x / 3), "sqrtm": (lambda x: linalg.sqrtm(x).real, spd),
         "sylvester": (linalg.solve_sylvester, x, spd, numbers(3, 3, dtype="float64")),
         "polar": (linalg.polar, tall), "left polar": (lambda x: linalg.polar(x, "left", method="svd"), tall),
-    })  # fmt: skip
+    }, order)  # fmt: skip
     # where singular values are equal, the derivatives of singular vectors have no limit and these have one
-    check_derivatives({"polar of the identity": (linalg.polar, np.eye(2))})
+    check_derivatives({"polar of the identity": (linalg.polar, np.eye(2))}, order)
     y = numbers(2, 2, dtype="float64")
     check_derivatives({
         "toeplitz": (linalg.toeplitz, y), "companion": (linalg.companion, y + 3), "cho_solve": (
