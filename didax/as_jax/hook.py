@@ -48,12 +48,13 @@ def names_of_jax() -> dict[str, tuple[str, ...]]:
 
 
 def is_module(path: str) -> bool:
-    """Whether jax has a module at the path, public, or private and needed by libraries."""
+    """Whether jax has a module at the path, public, or private and needed by libraries, or refused here."""
     parent, _, name = path.rpartition(".")
     if (
         path == "jax"
         or path in names_of_jax()
         or path in HOMES
+        or path in REFUSED
         or f"{name}/" in names_of_jax().get(parent, ())
     ):
         return True

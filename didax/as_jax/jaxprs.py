@@ -260,8 +260,7 @@ def _interpret(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list
         return x.val if isinstance(x, Literal) else env[x]
 
     for eqn in jaxpr.eqns:
-        functions, params = eqn.primitive.get_bind_params(eqn.params)
-        outs = eqn.primitive.bind(*functions, *map(read, eqn.invars), **params)
+        outs = eqn.primitive.bind(*map(read, eqn.invars), **eqn.primitive.get_bind_params(eqn.params))
         env.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs], strict=True))
     return [read(x) for x in jaxpr.outvars]
 

@@ -94,9 +94,9 @@ class Primitive:
         """Apply it under that trace."""
         return trace.process(self.rules, tuple(args), self.to_didax(params))
 
-    def get_bind_params(self, params: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """What to bind an equation's parameters with: functions, which come first, and keywords."""
-        return [], params
+    def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The keywords of `bind` for the parameters of an equation."""
+        return params
 
     def def_impl(self, impl: Callable[..., Any]) -> Callable[..., Any]:
         """State how concrete arrays are evaluated."""

@@ -29,6 +29,7 @@ from didax.primitives.elementwise import (
     add,
     div,
     eq,
+    erf,
     exp,
     floor,
     ge,
@@ -247,9 +248,11 @@ def _scaled_normal_tail(size: Any) -> Any:
 
 
 def normal_share(x: Any) -> Any:
+    """The share of the normal distribution below x; around the middle by erf, which rounds nothing away there."""
     size = abs_(x)
     tail = mul(_scaled_normal_tail(size), _exp_of_square(size, -0.5))
-    return where(lt(x, 0), tail, sub(1, tail))
+    middle = add(mul(erf(mul(x, math.sqrt(0.5))), 0.5), 0.5)
+    return where(lt(size, 0.65), middle, where(lt(x, 0), tail, sub(1, tail)))
 
 
 def _log_ndtr(x: Any) -> Any:

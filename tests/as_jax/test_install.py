@@ -49,7 +49,9 @@ print(subprocess.run([sys.executable, "-c", {child!r}], capture_output=True, tex
     (tmp_path / "helper.py").write_text("name = 'beside'")
     (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.from_the_next = 1")
     (tmp_path / "uses.py").write_text(
-        "import jax\nfrom jax import numpy as np\nnp.sin, np.nothing, jax.lax.cond\nimport jax.experimental.mosaic\n"
+        "import jax\nfrom jax import numpy as np\nnp.sin, np.nothing, jax.lax.cond, np._mine\n"
+        "import jax.experimental.mosaic, jax.experimental.jax2tf\n"
+        "from jax.experimental.array_serialization.serialization import get_tensorstore_spec\n"
     )
     done = run("-m", "didax.as_jax", str(tmp_path / "script.py"), "a", "b")
     assert done.stdout.splitlines() == [
@@ -62,7 +64,15 @@ print(subprocess.run([sys.executable, "-c", {child!r}], capture_output=True, tex
     assert done.stdout.splitlines() == ["False 1", "didax.as_jax:jax"], done.stderr
     done = run("-m", "didax.as_jax", "--check", str(tmp_path / "uses.py"))
     assert done.returncode == 1
-    assert "missing: 1\n  jax.experimental.mosaic" in done.stdout and "  jax.numpy.sin" in done.stdout
+    serialization = "jax.experimental.array_serialization.serialization.get_tensorstore_spec"
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines[1 : lines.index("missing: 4") + 5]] == [
+        serialization,
+        "jax.experimental.jax2tf",
+        "jax.experimental.mosaic",
+        "jax.numpy._mine",
+    ]
+    assert "  jax.numpy.sin" in lines
     assert f"nor in JAX {didax.as_jax.JAX_VERSION}: 1\n  jax.numpy.nothing" in done.stdout
     assert f"jax.lax.cond  (1: {tmp_path / 'uses.py'}:3): {table.DIFFERENT['jax.lax.cond']}" in done.stdout
 

@@ -94,13 +94,12 @@ def test_equations_have_the_form_of_jax(name: str) -> None:
 
 
 def interpret(closed, *args):
-    """The interpreter of JAX's tutorial, which binds each equation with its parameters."""
+    """Bind each equation with its parameters, as a program for JAX 0.10 does (until 0.9 functions came apart)."""
     env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
     env.update(zip(closed.jaxpr.invars, args, strict=True))
     read = lambda x: x.val if isinstance(x, programs.Literal) else env[x]
     for eqn in closed.jaxpr.eqns:
-        subfuns, params = eqn.primitive.get_bind_params(eqn.params)
-        outs = eqn.primitive.bind(*subfuns, *map(read, eqn.invars), **params)
+        outs = eqn.primitive.bind(*map(read, eqn.invars), **eqn.primitive.get_bind_params(eqn.params))
         env.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs], strict=True))
     return [read(x) for x in closed.jaxpr.outvars]
 

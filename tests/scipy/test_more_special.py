@@ -302,7 +302,10 @@ def test_the_inverse_of_erf_and_normal_tails_keep_their_digits(dtype: str) -> No
     eps, tiny = np.finfo(dtype).eps, np.finfo(dtype).tiny
     x = np.array([1e-20, 0.3, 0.85 - eps, 0.85, 0.8500001, 0.99, 1 - 4 * eps, 1 - eps], dtype)
     p = np.array([tiny, 1e-30, 1e-8, 0.074, 0.076, 0.5, 0.875, 0.99, 1 - eps], dtype)
-    z = np.array([-12.5, -5.3, -1e-3, 0.7, 5.0], dtype)
+    middle = [
+        0.001 * k for k in range(-50, 51, 3)
+    ]  # Levy's quantile of its distribution function is the number again
+    z = np.array([-12.5, -5.3, 0.7, 5.0, *middle], dtype)
     with dx.enable_x64(dtype == "float64"):
         found = dx.jit(
             lambda x, p, z: (
@@ -323,6 +326,7 @@ def test_the_inverse_of_erf_and_normal_tails_keep_their_digits(dtype: str) -> No
     ]
     for y, wanted in zip(found, [inverse, -inverse, *upper], strict=True):
         np.testing.assert_allclose(np.asarray(y), wanted.astype(dtype), rtol=30 * eps, atol=tiny)
+    np.testing.assert_allclose(np.asarray(found[3])[4:], scipy.special.ndtr(z)[4:], rtol=eps)
 
 
 def test_hyp1f1_where_the_terms_of_its_series_cancel() -> None:
