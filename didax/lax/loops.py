@@ -479,6 +479,11 @@ def _counter_type(lower: Any, upper: Any) -> ShapedArray:
                 fix="Pass Python integers, or cast one bound to the dtype of the other.",
             )
         )
+    for bound in (lower, upper):
+        if type(bound) is int:
+            dtypes.numpy_scalar(
+                bound, joined.dtype
+            )  # raises where it is out of range: the counter would wrap around
     return joined
 
 
