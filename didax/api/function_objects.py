@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from didax.core.source import describe_function
 
-
 _OWN = "__signature__"
 
 

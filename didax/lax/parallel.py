@@ -207,7 +207,8 @@ def psum_scatter(
 ) -> Any:
     """Return the sum over the mapped axis, of which each element gets one part along `scatter_dimension`.
 
-    Booleans count as integers. The dimension is as long as the mapped axis and is removed; with `tiled` it is cut into pieces.
+    The dimension is as long as the mapped axis and is removed; with `tiled` it is cut into pieces. Booleans count
+    as integers.
 
     >>> import didax as dx
     >>> from didax import lax
