@@ -23,9 +23,9 @@ class WrappedSignature:
     def __get__(self, instance: Any, owner: Any = None) -> inspect.Signature:
         if instance is None:
             raise AttributeError(_OWN)
-        fun = instance.__wrapped__
+        fun: Any = instance.__wrapped__
         while isinstance(fun, FunctionObject) and _OWN not in vars(fun):
-            fun = fun.__wrapped__
+            fun = cast(Any, fun).__wrapped__
         try:
             found = inspect.signature(fun)
         except (TypeError, ValueError):  # written in C
