@@ -27,7 +27,7 @@ class WrappedSignature:
         while isinstance(fun, FunctionObject) and _OWN not in vars(fun):
             fun = cast(Any, fun).__wrapped__
         try:
-            found = inspect.signature(fun)
+            found = inspect.signature(cast(Any, fun))
         except (TypeError, ValueError):  # written in C
             raise AttributeError(_OWN) from None
         # `inspect` asks twice; wrappers of wrappers would ask each other 2**n times.

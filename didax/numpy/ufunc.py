@@ -97,7 +97,7 @@ class ufunc:
         """Apply the function to arrays and scalars, elementwise with broadcasting; `out` and `where` must be None."""
         try:
             if kwargs:
-                self._check_keywords(kwargs)
+                args = self._with_keywords(args, kwargs)
             if len(args) != self.nin:
                 raise self._wrong_count(args)
             out = self.plan(args)(*args)
@@ -106,8 +106,11 @@ class ufunc:
             strip_internal_frames(error)
             raise
 
-    def _check_keywords(self, kwargs: dict[str, Any]) -> None:
-        """Raise TypeError for a keyword that is not None."""
+    def _with_keywords(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """All operands, those given by keyword last; TypeError for another keyword that is not None."""
+        for name in [*self.__signature__.parameters][len(args) :]:
+            if name in kwargs:
+                args = (*args, kwargs.pop(name))
         asked = {name: x for name, x in kwargs.items() if name not in ("out", "where") or x is not None}
         if asked:
             facts = ", ".join([f"{name}={x!r:.100}" for name, x in asked.items()])
@@ -115,6 +118,7 @@ class ufunc:
             raise TypeError(
                 message(f"{self.__name__} takes no keywords but out=None and where=None.", facts, fix=fix)
             )
+        return args
 
     def __reduce__(self) -> Any:
         """Pickle the function by its name, as Python functions are, where a module of the library has it."""
