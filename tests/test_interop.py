@@ -523,6 +523,9 @@ ENTRIES: dict[str, Callable[[dx.Array], Any]] = {
     "an index": lambda x: x[np.ma.array([0, 1], mask=[0, 1])],
     "a mask": lambda x: x[np.ma.array([True, False], mask=[0, 1])],
     "a Ref": lambda x: dx.new_ref(MASKED),
+    "what a callback returns": lambda x: dx.pure_callback(
+        lambda: MASKED, dx.ShapeDtypeStruct((2,), "float32")
+    ),
 }
 
 

@@ -78,6 +78,11 @@ def test_iota_does_not_wrap_around():
         dx.eval_shape(lambda: lax.iota("int32", 2**31 + 5))
 
 
+def test_counters_do_not_wrap_around():
+    with pytest.raises(OverflowError, match=r"integer: 2147483658, dtype: int32"):
+        dx.make_jaxpr(lambda x: lax.fori_loop(0, 2**31 + 10, lambda i, c: c + i, x))(0)
+
+
 @pytest.mark.parametrize("write", [lambda x: x.at[-1].set(1), lambda x: x.at[2**31 :].add(1)])
 def test_static_positions_are_written_at_without_enable_x64(write):
     text = dx.jit(write).lower(LONG).as_text()

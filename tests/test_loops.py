@@ -306,6 +306,37 @@ def test_a_weakly_typed_carry_takes_the_type_the_body_makes_of_it(loop, init, st
     assert outcome(run(dx)) == outcome(run(jax)) == outcome(dx.jit(lambda: run(dx))())
 
 
+def test_results_of_weak_parts_of_a_carry_are_weak_as_in_jax():
+    x = np.ones(2, np.float32)
+
+    def weak(f: Any) -> list[bool]:
+        found = [[y.weak_type for y in dx.tree.leaves(g())] for g in (f, dx.jit(f))]
+        assert found[0] == found[1]
+        return found[0]
+
+    assert weak(lambda: lax.scan(lambda c, y: (c + y, (c, 2.0 * c, c + y)), 0.0, x)) == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert weak(lambda: lax.scan(lambda c, y: ((c[0] + 1, c[1] * y), c), (0, 1.0), x)) == [
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert weak(lambda: lax.scan(lambda c, y: (c + y, c), 0, x)) == [False, False]  # c is converted
+
+
+def test_counters_are_weak_as_in_jax():
+    three, count = np.int32(3), lambda i, c: i
+    assert lax.fori_loop(np.int32(0), np.int32(3), lambda i, c: c + i, np.int8(0)).dtype == np.int8
+    assert lax.fori_loop(three, 9, count, 0).weak_type
+    assert dx.jit(lambda n: lax.fori_loop(0, n, count, 0))(three).weak_type
+    assert not dx.jit(lambda n: lax.fori_loop(n, 9, count, 0))(three).weak_type
+
+
 def test_parts_of_a_carry_are_promoted_one_after_another():
     last, _ = lax.scan(lambda c, x: ((c[1], c[2], c[2] + x), None), (0, 0, 0), np.ones(2, np.float32))
     assert [x.dtype.name for x in last] == ["float32"] * 3
@@ -343,7 +374,7 @@ def test_a_body_is_traced_once_per_signature():
     for k in range(3):
         lax.scan(body, np.float32(k), np.ones(4, np.float32))
         lax.fori_loop(0, 3, step, np.int32(k))
-        lax.fori_loop(k, np.int32(k + 3), step, np.int32(k))
+        lax.fori_loop(np.int8(k), np.int8(k + 3), step, np.int32(k))
         lax.while_loop(small, double, np.int32(1))
         lax.map(square, np.arange(4.0), batch_size=3)
     assert sorted(traced) == ["cond", "fori", "fori", "map", "scan", "while"]

@@ -245,6 +245,9 @@ def test_keywords_that_ask_for_something_are_refused() -> None:
     assert dnp.zeros(2, out_sharding=None).shape == dx.lax.exp(x, accuracy=None).shape == (2,)
     assert dx.jit(lambda x: x, in_shardings=None, device=None)(x).shape == (2,)
     assert dx.vmap(lambda x: x, spmd_axis_name=None, sum_match=False)(x).shape == (2,)
+    assert dx.vmap(lambda x: dx.lax.all_gather(x, "i", to="varying"), axis_name="i")(x).shape == (2, 2)
+    assert dnp.bincount(dnp.array([1]), out_sharding=None).shape == (2,)
+    assert dnp.fmax(x1=1, x2=2) == dnp.fmax(1, x2=2) == 2 and dnp.trunc(x=1.5) == 1
     assert dx.grad(lambda x: x, reduce_axes=())(1.0) == dnp.add(0.5, 0.5, out=None, where=None)
     (device,) = dx.devices("cpu")[:1]
     with pytest.warns(DeprecationWarning, match="backend and device of jit are deprecated"):

@@ -197,6 +197,14 @@ def test_functions_of_floats_narrower_than_a_byte() -> None:
     np.testing.assert_array_equal(dnp.signbit(x), np.signbit(x.astype(np.float64)))
 
 
+@pytest.mark.parametrize("dtype", ["float4_e2m1fn", "float8_e4m3fn", "float8_e8m0fnu", "float8_e5m2"])
+def test_only_infinities_are_infinite(dtype: str) -> None:
+    x = every(dtype)
+    for name in ("isinf", "isposinf", "isneginf"):
+        found, wanted = getattr(dnp, name)(x), getattr(np, name)(x.astype(np.float32))
+        np.testing.assert_array_equal(found, wanted, name)
+
+
 def test_functions_that_compute_in_single_precision() -> None:
     x = dx.ShapeDtypeStruct((3,), "float8_e5m2")
     assert dx.eval_shape(lambda x: dx.scipy.special.bessel_jn(x, v=1), x).dtype == "float8_e5m2"

@@ -75,6 +75,8 @@ ROWS = [
     Row("logsumexp-inf", special.logsumexp, ([INF, INF],), ([0.5, 0.5],)),
     Row("logsumexp-where", lambda x: special.logsumexp(x, where=FIRST > 0), ([1.0, INF],), ([1.0, 0.0],)),
     Row("logsumexp-b-0", lambda x: special.logsumexp(x, b=FIRST), ([1.0, INF],), ([1.0, 0.0],)),
+    Row("logsumexp-b-inf", lambda x: special.logsumexp(x, b=FIRST + 1), ([INF, INF],), ([2 / 3, 1 / 3],)),
+    Row("logsumexp-b-all-low", lambda x: special.logsumexp(x, b=FIRST + 1), ([-INF, -INF],), ([2 / 3, 1 / 3],)),
     Row("softmax-low", lambda x: nn.softmax(x)[1], ([-INF, 0.0, 0.0],), ([0.0, 0.25, -0.25],)),
     Row("log_softmax-low", lambda x: nn.log_softmax(x)[1], ([-INF, 0.0, 0.0],), ([0.0, 0.5, -0.5],)),
     Row("log_softmax-sum", lambda x: nn.log_softmax(x)[1:].sum(), ([-INF, 0.0, 0.0],), ([0.0, 0.0, 0.0],)),

@@ -11,6 +11,8 @@ from typing import Any, cast
 
 from didax.core.source import describe_function
 
+_OWN = "__signature__"
+
 
 class WrappedSignature:
     """The `__signature__` of a class whose instances have that of the function they wrap.
@@ -20,11 +22,17 @@ class WrappedSignature:
 
     def __get__(self, instance: Any, owner: Any = None) -> inspect.Signature:
         if instance is None:
-            raise AttributeError("__signature__")
+            raise AttributeError(_OWN)
+        fun: Any = instance.__wrapped__
+        while isinstance(fun, FunctionObject) and _OWN not in vars(fun):
+            fun = cast(Any, fun).__wrapped__
         try:
-            return inspect.signature(instance.__wrapped__)
+            found = inspect.signature(cast(Any, fun))
         except (TypeError, ValueError):  # written in C
-            raise AttributeError("__signature__") from None
+            raise AttributeError(_OWN) from None
+        # `inspect` asks twice; wrappers of wrappers would ask each other 2**n times.
+        vars(instance)[_OWN] = found
+        return found
 
 
 class FunctionObject:
@@ -45,7 +53,7 @@ class FunctionObject:
         """By name, where its module has it by that name; else the function and the options, without programs."""
         if (name := importable_name(self)) is not None:
             return name
-        return type(self), (self._fun, self._settings), vars(self)
+        return type(self), (self._fun, self._settings), {k: v for k, v in vars(self).items() if k != _OWN}
 
 
 def update_wrapper(wrapper: Any, fun: Callable[..., Any]) -> None:

@@ -85,7 +85,7 @@ def check_tangent(
         if found_aval.shape == wanted.shape and (
             found_aval.dtype == wanted.dtype or _weakly_fits(found_aval, wanted)
         ):
-            weak = found_aval.weak_type if kind == "cotangent" else wanted.weak_type
+            weak = wanted.weak_type and (found_aval.weak_type or kind != "cotangent")
             return convert_element_type(t, wanted.dtype, weak)
     zero = wanted.dtype == dtypes.float0
     raise ArgumentError(

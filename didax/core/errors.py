@@ -236,6 +236,7 @@ IDLE: dict[str, tuple[Any, str]] = {
     "device": (None, "arrays, and the default device, say where results are"),
     "out_sharding": (None, _FOLLOWS),
     "sharding": (None, _FOLLOWS),
+    "to": ("varying", "which results vary between devices follows from the exchange"),
     "sum_match": (False, "results that are not batched are repeated"),
     **dict.fromkeys(["axis_env", "host_id", "token"], (None, "JAX has it for older programs")),
     "reduce_axes": ((), "JAX has it for older programs"),
@@ -266,7 +267,7 @@ def without_idle(f: Any, kwargs: Any) -> Any:
     """
     if _holds_none(kwargs):
         return kwargs
-    code: types.CodeType | None = getattr(f, "__code__", None)
+    code: types.CodeType | None = getattr(inspect.unwrap(f), "__code__", None)
     if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
         return kwargs
     own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

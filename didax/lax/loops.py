@@ -479,7 +479,19 @@ def _counter_type(lower: Any, upper: Any) -> ShapedArray:
                 fix="Pass Python integers, or cast one bound to the dtype of the other.",
             )
         )
-    return joined
+    for bound in (lower, upper):
+        if type(bound) is int:
+            dtypes.numpy_scalar(
+                bound, joined.dtype
+            )  # raises where it is out of range: the counter would wrap around
+    # As in JAX, a counter is weak where it starts from a Python number, or between bounds that are known.
+    known = (
+        joined.dtype == dtypes.default_dtype(int)
+        and known_value(lower) is not None
+        and known_value(upper) is not None
+    )
+    weak = known or (avals[0].weak_type and avals[0].dtype == joined.dtype)
+    return joined.update(weak_type=True) if weak else joined
 
 
 @cached_on_jaxpr
@@ -698,7 +710,11 @@ def _settle(
     arguments: Callable[[Any], tuple[Any, ...]],
     others: bool,
 ) -> _Body:
-    """Trace the body until weak types of the carry are the types that the body returns for them."""
+    """Trace the body until weak types of the carry are the types that the body returns for them.
+
+    The other results are as weak as they are while those parts of the carry that keep their dtype are weak.
+    """
+    weak: list[bool] | None = None
     while True:
         leaves, args_tree = pytree.flatten((arguments(pytree.unflatten(tree, avals)), {}))
         traced = trace_with_refs(function, f, args_tree, tuple(leaves))
@@ -706,12 +722,16 @@ def _settle(
         _check_structure(function, f, name, tree, out_tree)
         out_avals = traced.out_avals
         promoted = tuple([_promoted(a, b) for a, b in zip(avals, out_avals, strict=False)])
+        if weak is None and all(a.dtype == b.dtype for a, b in zip(avals, promoted, strict=True)):
+            weak = [aval.weak_type for aval in out_avals[len(avals) :]]
         if promoted == avals:
             break
         avals = promoted
     _check_types(function, f, _paths(tree, name), avals, out_avals)
     refs = [ref.type for ref in traced.written]
-    jaxpr = converted(traced.jaxpr, [*refs, *avals, *out_avals[len(avals) :]])
+    pairs = zip(out_avals[len(avals) :], weak or (), strict=True)
+    rest = [aval.update(weak_type=True) if is_weak else aval for aval, is_weak in pairs]
+    jaxpr = converted(traced.jaxpr, [*refs, *avals, *rest])
     return _Body(jaxpr, traced, avals, rest_tree)
 
 

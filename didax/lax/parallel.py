@@ -114,9 +114,7 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: IndexGroups = None) 
     def psum_leaf(leaf: Any) -> Any:
         if type(leaf) in PYTHON_SCALARS and len(sizes) == 1:
             return leaf * min(sizes)
-        if aval_of(leaf).dtype == np.bool_:
-            leaf = convert_element_type(leaf, dtypes.default_dtype(int))
-        return _over_axes(p.psum_p, leaf, axis_name, groups)
+        return _over_axes(p.psum_p, _counted(leaf), axis_name, groups)
 
     return pytree.map(psum_leaf, x)
 
@@ -210,7 +208,8 @@ def psum_scatter(
 ) -> Any:
     """Return the sum over the mapped axis, of which each element gets one part along `scatter_dimension`.
 
-    The dimension is as long as the mapped axis and is removed; with `tiled` it is cut into pieces.
+    The dimension is as long as the mapped axis and is removed; with `tiled` it is cut into pieces. Booleans count
+    as integers.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -224,7 +223,7 @@ def psum_scatter(
         where = _axis("psum_scatter", "scatter_dimension", scatter_dimension, aval)
         if not tiled:
             _check_length("psum_scatter", "scatter_dimension", where, aval, axis_name, groups)
-        out = leaf
+        out = _counted(leaf)
         for names in _together(axis_name):
             out = _bind(p.reduce_scatter_p, out, names, groups, dimension=where)
         return out if tiled else reshape(out, (*aval.shape[:where], *aval.shape[where + 1 :]))
@@ -520,6 +519,11 @@ def _bind(primitive: Any, x: Any, axis_name: Any, groups: Groups = (), **params:
         params |= {"axis_index_groups": groups, "axis_size": len(groups[0]) if equal else params["axis_size"]}
     infer(primitive, (aval_of(x),), params)  # an interpreter of the axis may never ask for the type
     return primitive.bind(x, **params)
+
+
+def _counted(x: Any) -> Any:
+    """A summand; booleans as integers."""
+    return convert_element_type(x, dtypes.default_dtype(int)) if aval_of(x).dtype == np.bool_ else x
 
 
 def _over_axes(primitive: Any, x: Any, axis_name: Any, groups: Groups = ()) -> Any:

@@ -353,8 +353,11 @@ def logsumexp(
         b = dnp.asarray(b)
         a, b = dnp.broadcast_arrays(dnp.where(b != 0, a, -dnp.inf), b)
     top = lax.stop_gradient(_largest(a.real, axis))
-    if b is not None or dnp.iscomplexobj(a):  # terms of opposite sign may cancel, infinite ones too
+    if dnp.iscomplexobj(a) or (b is not None and dnp.iscomplexobj(b)):  # infinite terms may cancel
         top = dnp.where(dnp.isfinite(top), top, 0.0)
+    elif b is not None:  # so may those whose signs differ
+        negative = dnp.any((a == top) & (b < 0), axis=axis, keepdims=True)
+        top = dnp.where(dnp.isfinite(top) | ~negative, top, 0.0)
     top = top.astype(a.dtype)
     terms = dnp.exp(a - top if dnp.iscomplexobj(a) else excess(a, dnp.broadcast_to(top, a.shape)))
     total = dnp.sum(terms if b is None else b * terms, axis=axis, keepdims=keepdims)

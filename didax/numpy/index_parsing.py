@@ -187,7 +187,7 @@ def _axis_entries(
         if not x.shape[axis] and item.size and not drops:
             raise _out_of_range(x, axis, item.aval)
         return [Point(axis, _wrapped_array(item, x.shape[axis]) if wraps else item, static=False)]
-    if isinstance(item, np.ndarray) and item.dtype.kind in "iu":
+    if isinstance(item, np.ndarray) and dtypes.is_integer(item.dtype):
         return [_static_points(x, item, axis, checked or not (drops or x.shape[axis]), wraps)]
     if not isinstance(item, Array | np.ndarray) and hasattr(item, "__index__"):
         i, n = as_length(item), x.shape[axis]

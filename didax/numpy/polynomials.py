@@ -71,7 +71,7 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """
     coefficients, points = [as_array("polyval", y) for y in promote_dtypes("polyval", p, x)]
     shape = broadcast_shapes("polyval", [coefficients.shape[1:], points.shape])
-    start = broadcast(cast(0, points.dtype, points.weak_type), shape)
+    start = broadcast(cast(0, points.dtype, points.weak_type and coefficients.weak_type), shape)
     if is_symbolic(coefficients.shape[0]):
         return scan(lambda y, c: (y * points + c, None), start, coefficients)[0]
     return functools.reduce(lambda y, c: y * points + c, coefficients, start)

@@ -9,6 +9,7 @@ branch are replaced, so that derivatives stay finite. Read next: `ufunc.py` (wha
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -657,7 +658,17 @@ def _either_part(question: Any) -> Any:
 
 
 def _is_infinite(x: Any) -> Any:
-    return el.eq(el.abs_(x), math.inf)
+    return _equals(math.inf, el.abs_(x))
+
+
+def _equals(infinity: float, x: Any) -> Any:
+    # In a dtype without infinities `infinity` would stand for NaN, or for the largest number.
+    return el.eq(x, infinity) if _has_infinities(aval_of(x).dtype) else el.lt(x, x)
+
+
+@functools.cache
+def _has_infinities(dtype: np.dtype[Any]) -> bool:
+    return bool(np.isinf(np.array(math.inf).astype(dtype)))
 
 
 isnan = ufunc(
@@ -674,8 +685,8 @@ isinf = ufunc(
 isfinite = ufunc("isfinite", 1, "Whether x is neither infinite nor NaN.",
                  f=el.is_finite, biux=lambda x: el.eq(x, x),
                  c=lambda z: el.and_(el.is_finite(el.real(z)), el.is_finite(el.imag(z))))  # fmt: skip
-isposinf = ufunc("isposinf", 1, "Whether x is +inf.", f=lambda x: el.eq(x, math.inf), biu=_false)
-isneginf = ufunc("isneginf", 1, "Whether x is -inf.", f=lambda x: el.eq(x, -math.inf), biu=_false)
+isposinf = ufunc("isposinf", 1, "Whether x is +inf.", f=lambda x: _equals(math.inf, x), biu=_false)
+isneginf = ufunc("isneginf", 1, "Whether x is -inf.", f=lambda x: _equals(-math.inf, x), biu=_false)
 iscomplex = ufunc(
     "iscomplex",
     1,

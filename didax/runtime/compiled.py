@@ -350,7 +350,7 @@ class Program:
                     buffers = [x.device_buffer(device) for x in self._constants] + buffers
             outs = executable.run(buffers)
         except Exception as error:
-            if (explained := donation.explain(error, args, self.donated)) is error:
+            if (explained := donation.explain(error, args, self.donated, self._constants)) is error:
                 raise
             raise explained from None
         if True in self.donated:

@@ -94,16 +94,22 @@ def refuse_twice(args: Sequence[Any], donated: Sequence[bool]) -> None:
         raise explained
 
 
-def explain(error: Exception, args: Sequence[Any], donated: Sequence[bool]) -> Exception:
+def explain(
+    error: Exception, args: Sequence[Any], donated: Sequence[bool], captured: Sequence[Any] = ()
+) -> Exception:
     """The error to raise for one of PJRT's: ours where it is about a donated or deleted buffer, else the same."""
     if "same call" in str(error) or "same buffer twice" in str(error):
+        for i, x in enumerate(args):
+            if i < len(donated) and donated[i] and any(_is_one_buffer(x, y) for y in captured):
+                return RuntimeError(
+                    message(
+                        "A donated array is also one that the compiled function captured.",
+                        f"array {i}: {x.aval}",
+                        fix="Pass a copy (x.copy()), do not donate it, or make what is captured an argument.",
+                    )
+                )
         for i, j in _pairs_with_donated(len(args), donated):
-            x, y = args[i], args[j]
-            if (
-                isinstance(x, ConcreteArray)
-                and isinstance(y, ConcreteArray)
-                and (x is y or (x._buffer is not None and x._buffer is y._buffer))
-            ):
+            if _is_one_buffer(x := args[i], args[j]):
                 return RuntimeError(
                     message(
                         "A donated array was passed to a compiled function twice.",
@@ -121,6 +127,12 @@ def explain(error: Exception, args: Sequence[Any], donated: Sequence[bool]) -> E
                 )
             )
     return error
+
+
+def _is_one_buffer(x: Any, y: Any) -> bool:
+    if not (isinstance(x, ConcreteArray) and isinstance(y, ConcreteArray)):
+        return False
+    return x is y or (x._buffer is not None and x._buffer is y._buffer)
 
 
 def _pairs_with_donated(count: int, donated: Sequence[bool]) -> Iterator[tuple[int, int]]:

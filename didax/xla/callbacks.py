@@ -30,6 +30,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
+from didax.core.masked import check_no_mask
 from didax.core.process import after_fork, lock_for_forks
 from didax.xla.signals import fragile, raise_held, sound
 
@@ -127,6 +128,7 @@ def checked_results(
 
 
 def _checked(name: str, i: int, result: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
+    check_no_mask(result, f"result {i} of the callback of {name}")
     array = np.asarray(result)
     fits = array.dtype == aval.dtype or (
         array.dtype.kind in "iufc" and dtypes.narrowed(array.dtype) == aval.dtype

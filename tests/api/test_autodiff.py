@@ -606,3 +606,11 @@ def test_jacobians_in_chunks_are_the_same_and_need_less_memory() -> None:
         return memory.temp_size_in_bytes
 
     assert temporaries(8) < temporaries(None) / 8
+
+
+def test_cotangents_of_strong_results_are_strong():
+    x = np.float32(1)
+    for jit in (lambda f: f, dx.jit):
+        assert not jit(lambda: dx.vjp(lambda x: 3.0 * x, x)[1](1.0)[0])().weak_type
+        assert not jit(lambda: dx.linear_transpose(lambda x: 3.0 * x, x)(1.0)[0])().weak_type
+        assert jit(lambda: dx.linear_transpose(lambda x: 3.0 * x, 1.0)(1.0)[0])().weak_type

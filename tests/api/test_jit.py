@@ -604,6 +604,16 @@ def test_donation_by_name():
     assert not x.is_deleted() and state["a"].is_deleted()
 
 
+def test_an_array_donated_and_captured_is_an_error_that_says_so():
+    x = dnp.arange(3.0)
+    f = dx.jit(lambda y: y + x, donate_argnums=0)
+    with pytest.raises(
+        RuntimeError, match=r"also one that the compiled function captured(.|\n)*float32\[3\]"
+    ):
+        f(x)
+    assert f(dnp.ones(3)).tolist() == [1.0, 2.0, 3.0]
+
+
 def test_a_donated_numpy_array_stays():
     f = dx.jit(lambda x: x + 1, donate_argnums=0)
     x = np.arange(4.0, dtype=np.float32)
@@ -963,6 +973,23 @@ def test_signatures_for_inspection():
 
     assert inspect.getfullargspec(dx.jit(f)) == inspect.getfullargspec(jax.jit(f))
     assert inspect.signature(dx.jit(f)) == inspect.signature(f)
+
+
+@pytest.mark.parametrize("around", [lambda f: f, lambda f: functools.wraps(f)(lambda *args: f(*args))])
+def test_wrappers_of_wrappers_ask_once_for_the_signature(around, monkeypatch):
+    def f(x, y=2):
+        return x
+
+    asked, signature = [], inspect.signature
+    monkeypatch.setattr(inspect, "signature", lambda f: asked.append(f) or signature(f))
+    wrapped = f
+    for _ in range(12):
+        wrapped = dx.jit(around(wrapped))
+    assert inspect.signature(wrapped) == signature(f)
+    assert len(asked) < 100  # 4,000, where each asks the one within twice
+    known = dx.jit(copy.copy)
+    assert inspect.signature(known) == signature(copy.copy)
+    assert "__signature__" not in vars(pickle.loads(pickle.dumps(known)))
 
 
 def test_types_in_the_place_of_arrays():

@@ -357,6 +357,18 @@ def test_updates_beyond_an_axis_without_elements_are_dropped(method):
         getattr(x.at[dnp.array([0, 1])], method)(dnp.ones(2), mode="drop")
 
 
+@pytest.mark.parametrize("dtype", ["int2", "int4", "uint2", "uint4"])
+def test_positions_of_few_bits(dtype):
+    i = np.array([1, 3 if dtype[0] == "u" else -1], dtype)
+    x = np.arange(6)
+    assert (
+        dnp.asarray(x)[i].tolist()
+        == x[i.astype(int)].tolist()
+        == dx.jit(lambda i: dnp.asarray(x)[i])(i).tolist()
+    )
+    assert dnp.asarray(x).at[i].set(0).sum() == 15 - x[i.astype(int)].sum()
+
+
 def test_mode_wrap_counts_on_from_the_other_end():
     x, i = np.arange(12.0, dtype="float32").reshape(3, 4), np.array([7, -9, 2], "int8")
     for index, wanted in [(7, 1), (dnp.array(7), 1), (i, i % 3), (dnp.array(i), i % 3)]:

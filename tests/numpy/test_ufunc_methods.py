@@ -117,3 +117,5 @@ def test_functions_are_pickled_by_name() -> None:
                 assert pickle.loads(pickle.dumps(f)) is f, f
     assert float(pickle.loads(pickle.dumps(dx.tree_util.Partial(dnp.sin, 1.0)))()) == float(dnp.sin(1.0))
     assert copy.deepcopy(dnp.add) is dnp.add
+    norm = dx.scipy.stats.norm
+    assert pickle.loads(pickle.dumps(norm.pdf)) is norm.pdf

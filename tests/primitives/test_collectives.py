@@ -290,3 +290,11 @@ def test_a_collective_in_a_branch_that_only_some_elements_take():
 def test_a_collective_is_not_evaluated_where_its_axis_is_not_mapped():
     with pytest.raises(NameError, match="psum runs outside of the function that maps its axis"):
         psum_p.bind(dnp.ones(3), axis_name="i", axis_size=3)
+
+
+def test_collectives_of_nothing_and_of_booleans():
+    for tiled in (False, True):
+        gathered = dx.vmap(dx.grad(lambda x: lax.all_gather(x, "i", tiled=tiled).sum()), axis_name="i")
+        assert gathered(np.zeros((0, 2), np.float32)).shape == (0, 2)
+    counted = dx.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(np.ones((2, 2), bool))
+    assert (counted.dtype, counted.tolist()) == (np.int32, [2, 2])

@@ -224,7 +224,7 @@ def _public(
         return out if out.weak_type == values[0].weak_type else out.astype(values[0].dtype)
 
     call.__name__, call.__qualname__ = kind, f"{name}.{kind}"
-    call.__module__ = f"didax.scipy.stats.{name}"
+    call.__module__ = "didax.scipy.stats"  # where pickles look for `norm.pdf`
     what = _MEANING.get(kind, "the entropy").format(x=arguments[0])
     call.__doc__ = (
         f"Return {what}; location and scale as in SciPy, NaN for parameters that have no distribution."
