@@ -53,7 +53,9 @@ class FunctionObject:
         """By name, where its module has it by that name; else the function and the options, without programs."""
         if (name := importable_name(self)) is not None:
             return name
-        return type(self), (self._fun, self._settings), {k: v for k, v in vars(self).items() if k != _OWN}
+        copied = {_OWN, *getattr(self._fun, "__dict__", {})}  # a new object copies them again
+        attributes = {name: x for name, x in vars(self).items() if name not in copied}
+        return type(self), (self._fun, self._settings), attributes
 
 
 def update_wrapper(wrapper: Any, fun: Callable[..., Any]) -> None:

@@ -368,7 +368,7 @@ def numpy_scalar(x: complex, dtype: DType) -> "np.generic[Any]":
         info = ml_dtypes.iinfo(dtype)
         if not info.min <= x.real <= info.max:  # NaN is in no range
             what = "integer" if isinstance(x, int) else type(x).__name__
-            rule = "A Python integer must fit the dtype it takes."
+            rule = "A Python number must fit the integer dtype it takes."
             facts = f"{what}: {x}, dtype: {dtype.name} ({info.min} to {info.max})"
             fix = "Use a wider dtype (enable_x64 widens the default), or a float."
             raise OverflowError(message(rule, facts, fix=fix))

@@ -939,6 +939,11 @@ def test_jitted_functions_pickle(x):
     other = dx.jit(twice)  # goes by its function, which has the name
     other(x)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(other))(x), [0, 2, 4])
+    other.note = "an attribute of its own"
+    copied = pickle.loads(pickle.dumps(dx.jit(dnp.negative)))  # an object whose attributes cannot be pickled
+    np.testing.assert_array_equal(copied(x), [0, -1, -2])
+    assert copied.__wrapped__ is dnp.negative
+    assert pickle.loads(pickle.dumps(other)).note == "an attribute of its own"
 
 
 def test_caches_are_cleared_while_other_threads_jit():

@@ -361,7 +361,7 @@ def test_numpy_scalar_keeps_to_the_range_of_integers():
         with pytest.raises(OverflowError) as error:
             dtypes.numpy_scalar(x, I1)
         assert str(error.value) == (
-            "A Python integer must fit the dtype it takes.\n"
+            "A Python number must fit the integer dtype it takes.\n"
             f"  {shown}, dtype: int8 (-128 to 127)\n"
             "Use a wider dtype (enable_x64 widens the default), or a float."
         )

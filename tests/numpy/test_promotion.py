@@ -473,7 +473,7 @@ def test_integers_too_large_for_the_default_width(text: str, x64: bool) -> None:
     with pytest.raises(OverflowError) as error:
         eval(text, {"m": dx, "np": dnp, "BIG": big})
     rule, facts, fix = str(error.value).split("\n")
-    assert rule == "A Python integer must fit the dtype it takes."
+    assert rule == "A Python number must fit the integer dtype it takes."
     assert facts == f"  integer: {big}, dtype: {dtype} ({np.iinfo(dtype).min} to {np.iinfo(dtype).max})"
     assert fix == "Use a wider dtype (enable_x64 widens the default), or a float."
 
