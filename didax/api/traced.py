@@ -148,8 +148,10 @@ def converted(jaxpr: Jaxpr, out_avals: Sequence[Any]) -> Jaxpr:
         return jaxpr
 
     def run(*args: Any) -> list[Any]:
-        outs = zip(eval_jaxpr(jaxpr, args), out_avals, strict=True)
-        return [as_type(y, aval) for y, aval in outs]
+        outs = list(zip(eval_jaxpr(jaxpr, args), out_avals, strict=True))
+        once = {(id(y), aval): y for y, aval in outs}  # a value that is returned twice is converted once
+        typed = {key: as_type(y, key[1]) for key, y in once.items()}
+        return [typed[id(y), aval] for y, aval in outs]
 
     return trace_to_jaxpr(run, jaxpr.in_avals, what="control flow")[0]
 

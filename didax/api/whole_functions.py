@@ -57,7 +57,7 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
         try:
             if (
                 _get_current() is not eager_trace
-                or shardings.in_use
+                or (shardings.in_use and config.state().mesh is not None)
                 or (kind := _kind_of_call(args, kwargs)) is None
                 or (config.operations_were_watched and config.watches_operations())
             ):

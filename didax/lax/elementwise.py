@@ -599,8 +599,8 @@ def cosh(x: Any) -> Any:
     """Return the hyperbolic cosine.
 
     >>> from didax import lax
-    >>> lax.cosh(0.5)
-    Array(1.127626, dtype=float32, weak_type=True)
+    >>> lax.cosh(1.5)
+    Array(2.3524096, dtype=float32, weak_type=True)
     """
     return ops.cosh(x)
 
@@ -621,8 +621,8 @@ def asinh(x: Any) -> Any:
     """Return the inverse hyperbolic sine.
 
     >>> from didax import lax
-    >>> lax.asinh(0.5)
-    Array(0.48121184, dtype=float32, weak_type=True)
+    >>> lax.asinh(1.0)
+    Array(0.8813736, dtype=float32, weak_type=True)
     """
     return ops.asinh(x)
 

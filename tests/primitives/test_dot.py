@@ -61,7 +61,7 @@ def test_operands_of_two_dtypes_give_the_one_of_greater_range(left, right, wante
     x, y = np.array([[1.0, 2, 3]]).astype(left), np.array([[4.0], [5], [6]]).astype(right)
     for product in (lax.dot, dx.jit(lax.dot)):
         out = product(x, y)
-        assert out.dtype == product(y.T, x.T).dtype == dx.dtypes.dtype(wanted)
+        assert out.dtype == product(y.T, x.T).dtype == np.zeros(0, wanted).dtype
         assert out.astype("complex64")[0, 0] == np.array(32).astype(wanted).astype("complex64")
     if "f" in left + right and "int" not in left + right:
         cts = dx.vjp(lax.dot, x, y)[1](dnp.ones((1, 1), wanted))
