@@ -153,7 +153,7 @@ ERRORS = [
     (lambda x: dnp.fft.rfftn(x, axes=()), ValueError, "a length for each axis, and an axis"),
     (lambda x: dnp.fft.fft2(x, axes=(0,)), ValueError, r"axes: \(0,\)\nUse fftn"),
     (lambda x: dnp.fft.fft([1, 2]), TypeError, "fft takes arrays and scalars"),
-    (lambda x: dnp.fft.fftfreq(-1), ValueError, "fftfreq takes a number of points.\n  n: -1\nPass an int of at least 0"),
+    (lambda x: dnp.fft.fftfreq(-1), ValueError, r"n: -1\nPass an int of at least 0"),
     (lambda x: dnp.fft.fftfreq(4, dtype=int), ValueError, r"d: float32\[\], dtype: int32\nPass a real"),
     (lambda x: dnp.fft.rfftfreq(4, dnp.ones(2)), ValueError, r"rfftfreq gives real frequencies for one spacing"),
 ]  # fmt: skip
