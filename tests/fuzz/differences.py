@@ -90,7 +90,7 @@ KNOWN = [
     ),
     ("value", r"jax \[[^\]]*nan.*np\.(polyfit|linalg\.lstsq)\(", "least squares of infinite values"),
     ("jax refuses", r"clamp requires max.shape", "vmap of clamp between scalars"),
-    ("didax refuses", r"^(np|lax)\.full\w* .*must fit the dtype", "integers out of a dtype's range"),
+    ("didax refuses", r"^(np|lax)\.full\w* .*must fit the integer dtype", "integers out of a dtype's range"),
     (
         "type",
         r"^np\.(argpartition|digitize|searchsorted|ravel_multi_index)",
