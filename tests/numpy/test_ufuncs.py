@@ -190,7 +190,9 @@ def test_python_integers_fit_the_dtype_or_wrap():
     assert (dnp.ones(1, "uint8") + 300).tolist() == [45]
     assert (dnp.ones(1, "uint32") + 2**31).tolist() == [2**31 + 1]
     assert (dnp.ones(1) * 2**40).tolist() == [2.0**40]
-    with pytest.raises(OverflowError, match=r"fit the integer dtype it takes\.\n  integer: 2147483648, dtype: int32"):
+    with pytest.raises(
+        OverflowError, match=r"fit the integer dtype it takes\.\n  integer: 2147483648, dtype: int32"
+    ):
         dnp.ones(1, "int32") + 2**31
 
 
