@@ -198,14 +198,14 @@ class MissingRuleError(NotImplementedError):
 class RuleError(RuntimeError):
     """A primitive's rule failed: it raised, wrote what XLA does not take, or returned what it must not.
 
-    >>> import didax as dx, numpy as np
+    >>> import numpy as np
     >>> from didax.extend import rules
-    >>> half = rules.unary("half", eager=lambda x: x / 2, lower=lambda ctx, x: 1 / 0, jvp=None)
-    >>> dx.jit(half)(np.float32([1.0, 2.0]))
-    Traceback (most recent call last):
-    didax.core.errors.RuleError: A lower rule raised an exception.
-      ...
-    Correct the `lower` of 'half'; the program that uses the primitive is not at fault.
+    >>> half = rules.unary("half", eager=lambda x: x[:1], lower=None, jvp=None)
+    >>> try:
+    ...     half(np.float32([1.0, 2.0]))
+    ... except RuleError as error:
+    ...     print(type(error).__name__)
+    RuleTypeError
     """
 
 
