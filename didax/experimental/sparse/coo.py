@@ -37,9 +37,6 @@ class _Matrix(JAXSparse):
         """The matrix with the entries of a dense one that are not zero; under `jit` say how many (`nse`).
 
         Raises ValueError unless the dense matrix has two axes.
-
-        >>> coo_fromdense(dnp.eye(2)), csr_fromdense(dnp.eye(2))
-        (COO(float32[2, 2], nse=2), CSR(float32[2, 2], nse=2))
         """
         mat = dnp.asarray(mat)
         if mat.ndim != 2:
@@ -56,12 +53,7 @@ class _Matrix(JAXSparse):
         return cls.from_bcoo(BCOO(buffers, shape=shape, indices_sorted=True, unique_indices=True))
 
     def todense(self) -> Array:
-        """The dense matrix.
-
-        >>> dense = dnp.array([[0.0, 2.0], [1.0, 0.0]])
-        >>> coo_todense(COO.fromdense(dense)).tolist(), csr_todense(CSR.fromdense(dense)).tolist()
-        ([[0.0, 2.0], [1.0, 0.0]], [[0.0, 2.0], [1.0, 0.0]])
-        """
+        """The dense matrix."""
         return self.to_bcoo().todense()
 
     def __matmul__(self, other: Any) -> Array:
@@ -190,11 +182,22 @@ def _product(mat: _Matrix, x: Any, ranks: tuple[int, ...], transpose: bool) -> A
 
 def _functions(cls: type[_Matrix]) -> tuple[Callable[..., Any], ...]:
     def fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32) -> Any:
-        """The matrix with the entries of a dense one that are not zero; under `jit` say how many (`nse`)."""
+        """The matrix with the entries of a dense one that are not zero; under `jit` say how many (`nse`).
+
+        Raises ValueError unless the dense matrix has two axes.
+
+        >>> coo_fromdense(dnp.eye(2)), csr_fromdense(dnp.eye(2))
+        (COO(float32[2, 2], nse=2), CSR(float32[2, 2], nse=2))
+        """
         return cls.fromdense(mat, nse=nse, index_dtype=index_dtype)
 
     def todense(mat: Any) -> Array:
-        """The dense matrix."""
+        """The dense matrix.
+
+        >>> dense = dnp.array([[0.0, 2.0], [1.0, 0.0]])
+        >>> coo_todense(COO.fromdense(dense)).tolist(), csr_todense(CSR.fromdense(dense)).tolist()
+        ([[0.0, 2.0], [1.0, 0.0]], [[0.0, 2.0], [1.0, 0.0]])
+        """
         return mat.todense()  # type: ignore[no-any-return]
 
     def matvec(mat: Any, v: Any, transpose: bool = False) -> Array:
