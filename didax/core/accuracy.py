@@ -9,7 +9,12 @@ import enum
 
 
 class AccuracyMode(enum.Enum):
-    """What `accuracy=` of elementwise functions may name. `HIGHEST` is what every program gets."""
+    """What `accuracy=` of elementwise functions may name. `HIGHEST` is what every program gets.
+
+    >>> import didax as dx
+    >>> dx.lax.exp(0.0, accuracy=dx.lax.AccuracyMode.HIGHEST)
+    Array(1., dtype=float32, weak_type=True)
+    """
 
     HIGHEST = 1
     DEFAULT = 2

@@ -200,11 +200,21 @@ def is_sub_byte(dtype: DType) -> bool:
 
 
 class extended(np.generic):
-    """The scalar type above those of all extended dtypes."""
+    """The scalar type above those of all extended dtypes.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> dnp.issubdtype(dx.random.key(0).dtype, dx.dtypes.extended), dnp.issubdtype(np.float32, dx.dtypes.extended)
+    (True, False)
+    """
 
 
 class prng_key(extended):
-    """The scalar type of random keys, whichever generator they are for."""
+    """The scalar type of random keys, whichever generator they are for.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> dnp.issubdtype(dx.random.key(0).dtype, dx.dtypes.prng_key)
+    True
+    """
 
 
 class ExtendedDtype:
@@ -585,10 +595,22 @@ def complex_dtype(dtype: DType) -> DType:
 
 
 def finfo(dtype: DTypeLike) -> "ml_dtypes.finfo | np.finfo[Any]":
-    """Return the limits of a floating-point or complex dtype, those of ml_dtypes included."""
+    """Return the limits of a floating-point or complex dtype, those of ml_dtypes included.
+
+    Raises ValueError for other dtypes.
+
+    >>> float(finfo("bfloat16").eps), finfo("float32").bits
+    (0.0078125, 32)
+    """
     return cast("ml_dtypes.finfo | np.finfo[Any]", ml_dtypes.finfo(exact_dtype(dtype)))
 
 
 def iinfo(int_type: DTypeLike) -> ml_dtypes.iinfo:
-    """Return the limits of an integer dtype, those of ml_dtypes included."""
+    """Return the limits of an integer dtype, those of ml_dtypes included.
+
+    Raises ValueError for other dtypes.
+
+    >>> iinfo("int4").min, iinfo("uint8").max
+    (-8, 255)
+    """
     return ml_dtypes.iinfo(exact_dtype(int_type))

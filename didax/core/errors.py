@@ -30,6 +30,15 @@ class ArgumentError(TypeError, ValueError):
     """An argument whose shape, dtype, structure or value the function cannot take.
 
     NumPy and JAX raise TypeError for some of these and ValueError for others; programs that catch either catch this.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.qr(dnp.eye(2), mode="full")
+    Traceback (most recent call last):
+    didax.core.errors.ArgumentError: qr has 4 choices of mode.
+      mode: 'full'
+    Use 'reduced', 'complete', 'r' or 'raw'.
+    >>> issubclass(ArgumentError, TypeError), issubclass(ArgumentError, ValueError)
+    (True, True)
     """
 
 
@@ -38,112 +47,335 @@ class NoMeshError(ValueError, RuntimeError):
 
 
 class PositionError(ArgumentError, IndexError):
-    """An axis or a position that an array does not have, or index arrays that do not fit together."""
+    """An axis or a position that an array does not have, or index arrays that do not fit together.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import lax
+    >>> lax.slice_in_dim(dnp.zeros(3), 0, 1, axis=2)
+    Traceback (most recent call last):
+    didax.core.errors.PositionError: slice_in_dim has no such axis.
+      operand: float32[3], axis: 2
+    Name an axis from -1 to 0.
+    """
 
 
 class JAXTypeError(TypeError):
-    """The base of errors that programs for JAX catch by this name: misused tracers, and keys that are used twice."""
+    """The base of errors that programs for JAX catch by this name: misused tracers, and keys that are used twice.
+
+    >>> import didax as dx
+    >>> try:
+    ...     dx.jit(lambda x: 1 if x > 0 else 2)(3.0)
+    ... except JAXTypeError as error:
+    ...     print(type(error).__name__)
+    TracerBoolConversionError
+    """
 
 
 class JAXIndexError(IndexError):
-    """The base of errors that programs for JAX catch by this name: traced arrays in an index that fixes a shape."""
+    """The base of errors that programs for JAX catch by this name: traced arrays in an index that fixes a shape.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> try:
+    ...     dx.jit(lambda x, n: x[:n])(dnp.arange(3), 2)
+    ... except JAXIndexError as error:
+    ...     print(type(error).__name__)
+    TracerSliceError
+    """
 
 
 class ConcretizationTypeError(JAXTypeError):
-    """A value was needed while only its shape and dtype are known."""
+    """A value was needed while only its shape and dtype are known.
+
+    >>> import didax as dx
+    >>> dx.jit(lambda x: 2.0 * float(x))(3.0)
+    Traceback (most recent call last):
+    didax.core.errors.ConcretizationTypeError: A traced array has no float value: its numbers are not known...
+      ...
+    Keep it an array (didax.numpy instead of math), or compute it outside.
+    """
 
 
 class TracerBoolConversionError(ConcretizationTypeError):
-    """A traced array was used where Python needs True or False."""
+    """A traced array was used where Python needs True or False.
+
+    >>> import didax as dx
+    >>> dx.jit(lambda x: x if x > 0 else -x)(3.0)
+    Traceback (most recent call last):
+    didax.core.errors.TracerBoolConversionError: Python cannot branch on a traced array: its truth value is not...
+      ...
+    Use didax.lax.cond or didax.numpy.where, for loops didax.lax.while_loop; or make it static (static_argnames...
+    """
 
 
 class TracerIntegerConversionError(ConcretizationTypeError):
-    """A traced array was used where Python needs an integer: an index, a shape, a length."""
+    """A traced array was used where Python needs an integer: an index, a shape, a length.
+
+    >>> import didax as dx
+    >>> dx.jit(lambda n: list(range(n)))(3)
+    Traceback (most recent call last):
+    didax.core.errors.TracerIntegerConversionError: A traced array cannot be a Python index, a length or part...
+      ...
+    Index an array (not a list) with it, loop with didax.lax.fori_loop (not over a range), compute shapes from...
+    """
 
 
 class TracerSliceError(TracerIntegerConversionError, JAXIndexError):
-    """A traced array was used as a bound of a slice."""
+    """A traced array was used as a bound of a slice.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> dx.jit(lambda x, n: x[:n])(dnp.arange(3), 2)
+    Traceback (most recent call last):
+    didax.core.errors.TracerSliceError: The bounds of a slice fix the shape of the result, so they cannot be traced.
+      ...
+    Use didax.lax.dynamic_slice(x, starts, sizes) with static sizes, or mask with where.
+    """
 
 
 class TracerArrayConversionError(ConcretizationTypeError):
-    """A traced array was handed to NumPy, which needs its numbers."""
+    """A traced array was handed to NumPy, which needs its numbers.
+
+    >>> import didax as dx, numpy as np
+    >>> dx.jit(lambda x: np.asarray(x) + 1)(3.0)
+    Traceback (most recent call last):
+    didax.core.errors.TracerArrayConversionError: NumPy needs numbers, and a traced array has none yet.
+      ...
+    Use the function of the same name in didax.numpy, or compute this part outside the transformation.
+    """
 
 
 class TracerAttributeError(ConcretizationTypeError, AttributeError):
-    """A traced array was asked where it is in memory."""
+    """A traced array was asked where it is in memory.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> dx.jit(lambda x: x.addressable_shards)(dnp.zeros(3))
+    Traceback (most recent call last):
+    didax.core.errors.TracerAttributeError: A traced array has no addressable_shards: it is not in memory while...
+      ...
+    Ask for it outside of the transformed function, of an argument or a result.
+    """
 
 
 class NonConcreteBooleanIndexError(ConcretizationTypeError, JAXIndexError):
-    """A traced boolean mask was used as an index, so the result's shape is not known."""
+    """A traced boolean mask was used as an index, so the result's shape is not known.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> dx.jit(lambda x: x[x > 0])(dnp.arange(3))
+    Traceback (most recent call last):
+    didax.core.errors.NonConcreteBooleanIndexError: A traced mask cannot be an index: how many elements it...
+      ...
+    Use didax.numpy.where(mask, x, y), or the indices didax.numpy.nonzero(mask, size=...).
+    """
 
 
 class UnexpectedTracerError(JAXTypeError):
-    """A tracer outlived the transformation that made it, or was used outside of it; `tracer` is that tracer."""
+    """A tracer outlived the transformation that made it, or was used outside of it; `tracer` is that tracer.
+
+    >>> import didax as dx
+    >>> kept = []
+    >>> _ = dx.jit(lambda x: kept.append(x) or x)(1.0)
+    >>> kept[0] + 1
+    Traceback (most recent call last):
+    didax.core.errors.UnexpectedTracerError: A traced array was used after the transformation that made it had...
+      ...
+    Return the value from the transformed function instead of storing it in a global, an attribute or a list.
+    """
 
     tracer: object = None
 
 
 class MissingRuleError(NotImplementedError):
-    """A primitive has no rule for the transformation that met it."""
+    """A primitive has no rule for the transformation that met it.
+
+    >>> import didax as dx
+    >>> dx.grad(dx.lax.zeta)(2.0, 3.0)
+    Traceback (most recent call last):
+    didax.core.errors.MissingRuleError: zeta has no derivative by its exponent.
+      ...
+    Hold the exponent constant (stop_gradient); differentiate by the other operand only.
+    """
 
 
 class RuleError(RuntimeError):
-    """A primitive's rule failed: it raised, wrote what XLA does not take, or returned what it must not."""
+    """A primitive's rule failed: it raised, wrote what XLA does not take, or returned what it must not.
+
+    >>> import numpy as np
+    >>> from didax.extend import rules
+    >>> half = rules.unary("half", eager=lambda x: x[:1], lower=None, jvp=None)
+    >>> try:
+    ...     half(np.float32([1.0, 2.0]))
+    ... except RuleError as error:
+    ...     print(type(error).__name__)
+    RuleTypeError
+    """
 
 
 class RuleTypeError(RuleError, TypeError):
-    """A primitive's rule returned a value of a type that it must not have, or takes no such arguments."""
+    """A primitive's rule returned a value of a type that it must not have, or takes no such arguments.
+
+    >>> import numpy as np
+    >>> from didax.extend import rules
+    >>> half = rules.unary("half", eager=lambda x: x[:1], lower=None, jvp=None)
+    >>> half(np.float32([1.0, 2.0]))
+    Traceback (most recent call last):
+    didax.core.errors.RuleTypeError: Result 0 is no NumPy value of the type that the type rule tells.
+      ...
+    Correct the `eager` of 'half'; the program that uses the primitive is not at fault.
+    """
 
 
 class NonlinearError(TypeError):
-    """A function that is to be transposed is not linear; `rule` names the user's derivative rule that it is part of."""
+    """A function that is to be transposed is not linear; `rule` names the user's derivative rule that it is part of.
+
+    >>> import didax as dx
+    >>> dx.linear_transpose(lambda x: x * x, 1.0)(1.0)
+    Traceback (most recent call last):
+    didax.core.errors.NonlinearError: Only functions that are linear in their arguments can be transposed.
+      ...
+    Close over what the function is not linear in.
+    """
 
     rule: str = ""
     facts: tuple[str, ...] = ()
 
 
 class JaxprTypeError(TypeError):
-    """A jaxpr breaks the rules of scope, single assignment or typing."""
+    """A jaxpr breaks the rules of scope, single assignment or typing.
+
+    >>> import didax as dx
+    >>> from didax.extend import core
+    >>> one, other = (dx.make_jaxpr(lambda x: x)(1.0).jaxpr for _ in range(2))
+    >>> core.check_jaxpr(core.Jaxpr(one.invars, [], other.outvars))
+    Traceback (most recent call last):
+    didax.core.errors.JaxprTypeError: A variable is used before it is bound.
+      ...
+    Bind it by an input or an earlier equation: jaxprs are closed and capture nothing.
+    """
 
 
 class TypePromotionError(ArgumentError):
-    """Two dtypes have no implicit promotion under the rules in force."""
+    """Two dtypes have no implicit promotion under the rules in force.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.ones(2, "float8_e5m2") + dnp.ones(2, "float8_e4m3fn")
+    Traceback (most recent call last):
+    didax.core.errors.TypePromotionError: These dtypes promote to no common dtype.
+      ...
+    Cast one of them to the dtype you want, as in x.astype('float32').
+    """
 
 
 class InconclusiveDimensionOperation(TypeError):
-    """What was asked of a symbolic dimension depends on its size."""
+    """What was asked of a symbolic dimension depends on its size.
+
+    >>> from didax import export
+    >>> b, n = export.symbolic_shape("b, n")
+    >>> b > n
+    Traceback (most recent call last):
+    didax.core.errors.InconclusiveDimensionOperation: Whether b > n depends on the sizes of symbolic dimensions.
+    ...
+    """
 
 
 class KeyReuseError(JAXTypeError):
-    """A random key was used a second time (the option `debug_key_reuse` is 'error')."""
+    """A random key was used a second time (the option `debug_key_reuse` is 'error').
+
+    >>> import didax as dx
+    >>> with dx.debug_key_reuse("error"):
+    ...     key = dx.random.key(0)
+    ...     both = dx.random.normal(key), dx.random.uniform(key)
+    Traceback (most recent call last):
+    didax.core.errors.KeyReuseError: A random key is to be used once: what is drawn from it a second time is...
+      ...
+    Make a key for each use with random.split or random.fold_in; random.clone(key) says that it is meant. The...
+    """
 
 
 class CheckError(ValueError):
-    """What `debug.check` demands of a program's values did not hold."""
+    """What `debug.check` demands of a program's values did not hold.
+
+    >>> from didax import debug
+    >>> debug.check(False, "no root of {x}", x=-1.0)
+    Traceback (most recent call last):
+    didax.core.errors.CheckError: no root of -1.0
+    ...
+    """
 
 
 class OutOfBoundsError(CheckError, IndexError):
-    """An index known only at run time is not in range."""
+    """An index known only at run time is not in range.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> with dx.debug_mode():
+    ...     dx.jit(lambda x, i: x[i])(dnp.arange(3), 7)
+    Traceback (most recent call last):
+    didax.core.errors.OutOfBoundsError: out-of-bounds indexing: index 7 is out of bounds for axis 0 of size 3.
+    ...
+    """
 
 
 class NaNError(CheckError, FloatingPointError):
-    """An operation made a NaN (or an infinity) out of numbers."""
+    """An operation made a NaN (or an infinity) out of numbers.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> with dx.debug_nans(True):
+    ...     dnp.log(-1.0)
+    Traceback (most recent call last):
+    didax.core.errors.NaNError: An operation made a NaN out of numbers that hold none.
+      ...
+    Keep its operands where it is defined. The option debug_nans can be 'outputs', which reports only what...
+    """
 
 
 class DivisionByZeroError(CheckError, ZeroDivisionError):
-    """A divisor is zero."""
+    """A divisor is zero.
+
+    >>> import didax as dx
+    >>> from didax import checkify
+    >>> error, _ = checkify.checkify(lambda x: 1 / x, errors=checkify.div_checks)(0.0)
+    >>> error.throw()
+    Traceback (most recent call last):
+    didax.core.errors.DivisionByZeroError: division by zero
+    ...
+    """
 
 
 class ShardingTypeError(TypeError):
-    """Operands are split over explicit mesh axes in ways that do not say how the result is split."""
+    """Operands are split over explicit mesh axes in ways that do not say how the result is split.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> mesh = dx.make_mesh((1,), ("x",), axis_types=(dx.sharding.AxisType.Explicit,))
+    >>> with dx.set_mesh(mesh):
+    ...     rows, columns = (dx.reshard(dnp.ones((2, 2)), spec) for spec in (dx.P("x"), dx.P(None, "x")))
+    ...     rows + columns
+    Traceback (most recent call last):
+    didax.core.errors.ShardingTypeError: A mesh axis splits at most one axis of the result of add.
+      ...
+    Say how the result is split, by out_sharding= where the function takes it, or lay the operands out first:...
+    """
 
 
 class DistributedError(RuntimeError):
-    """Processes that compute together do not: one has ended, is late, cannot be reached, or runs another program."""
+    """Processes that compute together do not: one has ended, is late, cannot be reached, or runs another program.
+
+    >>> import didax as dx
+    >>> try:
+    ...     total = dx.numpy.ones(3).sum()  # in a process of a job: a result that needs the other processes
+    ... except DistributedError as error:
+    ...     raise SystemExit(f"start again from the last checkpoint: {error}")
+    """
 
 
 class KeyReuseWarning(UserWarning):
-    """A random key was used a second time (the option `debug_key_reuse` is 'warn')."""
+    """A random key was used a second time (the option `debug_key_reuse` is 'warn').
+
+    >>> import warnings, didax as dx
+    >>> with dx.debug_key_reuse("warn"), warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     key = dx.random.key(0)
+    ...     both = dx.random.normal(key), dx.random.uniform(key)
+    >>> caught[0].category.__name__
+    'KeyReuseWarning'
+    """
 
 
 def message(rule: str, *facts: str, fix: str = "") -> str:

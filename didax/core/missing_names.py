@@ -40,6 +40,12 @@ class MissingNameError(AttributeError):
     """A public module lacks a name; the text says where that name is, or which names are like it.
 
     `hasattr` and `getattr` with a default throw the error away, so the text is made only when it is asked for.
+
+    >>> import didax
+    >>> didax.sin
+    Traceback (most recent call last):
+    didax.core.missing_names.MissingNameError: module 'didax' has no attribute 'sin'.
+    Use didax.numpy.sin or didax.lax.sin.
     """
 
     def __str__(self) -> str:

@@ -38,6 +38,12 @@ class Optimizer(NamedTuple):
     """The three functions of an optimizer: `init(params)`, `update(step, gradients, state)`, `get_params(state)`.
 
     The first two return a state.
+
+    >>> from didax.example_libraries import optimizers
+    >>> opt = optimizers.sgd(0.5)
+    >>> state = opt.update_fn(0, {"w": 2.0}, opt.init_fn({"w": 3.0}))
+    >>> float(opt.params_fn(state)["w"])
+    2.0
     """
 
     init_fn: InitFn
@@ -49,6 +55,11 @@ class OptimizerState(NamedTuple):
     """The state of an optimizer: for each parameter the leaves of its state; the trees of parameters and of states.
 
     A pytree, whose leaves are those of `packed_state`.
+
+    >>> from didax.example_libraries import optimizers
+    >>> state = optimizers.momentum(0.1, 0.9).init_fn({"w": 2.0})
+    >>> [float(x) for x in tree.leaves(state)]  # the parameter and its velocity
+    [2.0, 0.0]
     """
 
     packed_state: Any
@@ -144,7 +155,13 @@ def _zeros(count: int) -> Callable[[Any], tuple[Any, ...]]:
 
 
 class JoinPoint:
-    """A leaf that holds a tree: where the tree of the parameters ends, and the state of one parameter begins."""
+    """A leaf that holds a tree: where the tree of the parameters ends, and the state of one parameter begins.
+
+    >>> [subtree for subtree in JoinPoint((1.0, 0.0))]
+    [(1.0, 0.0)]
+    >>> len(tree.leaves({"w": JoinPoint((1.0, 0.0))}))
+    1
+    """
 
     def __init__(self, subtree: Any):
         self.subtree = subtree

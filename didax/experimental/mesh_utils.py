@@ -32,6 +32,16 @@ def create_device_mesh(
     """Return the devices as an array of this shape; ValueError unless there are as many as it has places.
 
     `contiguous_submeshes` and `allow_split_physical_axes` are about the wiring of TPUs, and change nothing.
+
+    >>> import didax as dx
+    >>> mesh = dx.sharding.Mesh(create_device_mesh((1, 1), dx.devices()[:1]), ("x", "y"))
+    >>> mesh.shape["x"], mesh.shape["y"]
+    (1, 1)
+    >>> create_device_mesh((3, 2), dx.devices()[:1])
+    Traceback (most recent call last):
+    ValueError: A mesh has as many places as there are devices.
+      shape: (3, 2), devices: 1
+    Pass `devices`, or another shape.
     """
     found = np.asarray(all_devices() if devices is None else list(devices), dtype=object).ravel()
     if math.prod(mesh_shape) != found.size:
@@ -57,6 +67,13 @@ def create_hybrid_device_mesh(
       mesh_shape: how the devices of a process are laid out.
       dcn_mesh_shape: how the processes are laid out; as many axes.
       devices: by default those of all processes.
+
+    Raises ValueError where the shapes have different numbers of axes, or `dcn_mesh_shape` has another number of
+    places than there are processes.
+
+    >>> import didax as dx
+    >>> create_hybrid_device_mesh((1, 1), (1, 1), dx.devices()[:1]).shape
+    (1, 1)
     """
     found = list(all_devices() if devices is None else devices)
     processes: dict[int, list[Any]] = {}

@@ -42,7 +42,14 @@ def _shape(size: Size, *parameters: ArrayLike) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class StatefulPRNG:
-    """A generator, made by `stateful_rng`; a pytree of its key and the Ref that counts its draws."""
+    """A generator, made by `stateful_rng`; a pytree of its key and the Ref that counts its draws.
+
+    >>> rng = stateful_rng(0)
+    >>> rng.normal(size=3).shape, rng.integers(10, size=(2, 2)).dtype
+    ((3,), dtype('int32'))
+    >>> bool(rng.random() == rng.random())
+    False
+    """
 
     _base_key: Array
     _counter: Ref

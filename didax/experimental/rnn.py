@@ -56,7 +56,12 @@ def get_num_params_in_lstm(input_size: int, hidden_size: int, num_layers: int, b
 def init_lstm_weight(
     rng: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> Array:
-    """Return random weights, float32, uniform between -1 / sqrt(hidden_size) and 1 / sqrt(hidden_size)."""
+    """Return random weights, float32, uniform between -1 / sqrt(hidden_size) and 1 / sqrt(hidden_size).
+
+    >>> weights = init_lstm_weight(random.key(0), input_size=3, hidden_size=4, num_layers=1, bidirectional=False)
+    >>> weights.shape, bool((abs(weights) <= 0.5).all())
+    ((144,), True)
+    """
     count = get_num_params_in_lstm(input_size, hidden_size, num_layers, bidirectional)
     k = np.sqrt(1.0 / hidden_size)
     return random.uniform(rng, (count,), np.float32, minval=-k, maxval=k)
@@ -80,7 +85,15 @@ def _parts(weights: Any, *sizes: Any) -> list[Array]:
 def swap_lstm_gates(
     weights: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> Array:
-    """Return the weights with those of the third and the fourth gate exchanged, for libraries that order them so."""
+    """Return the weights with those of the third and the fourth gate exchanged, for libraries that order them so.
+
+    Raises ValueError where the weights are no vector of the length that `get_num_params_in_lstm` says.
+
+    >>> weights = dnp.arange(16)  # W, U, b and d of one input and one hidden unit, each with four gates
+    >>> swap_lstm_gates(weights, 1, 1, 1, False)
+    Array([ 0,  1,  3,  2,  4,  5,  7,  6,  8,  9, 11, 10, 12, 13, 15, 14],
+          dtype=int32)
+    """
     parts = _parts(weights, input_size, hidden_size, num_layers, bidirectional)
     gates = [dnp.split(x, 4) for x in parts]
     return dnp.concatenate([x.ravel() for i, f, g, o in gates for x in (i, f, o, g)])
@@ -89,7 +102,14 @@ def swap_lstm_gates(
 def unpack_lstm_weights(
     weights: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> tuple[Weights, Weights, Weights, Weights]:
-    """Return W, U, b and d, each by the number of the layer and direction; the gates i, f, g, o follow one another."""
+    """Return W, U, b and d, each by the number of the layer and direction; the gates i, f, g, o follow one another.
+
+    Raises ValueError where the weights are no vector of the length that `get_num_params_in_lstm` says.
+
+    >>> W, U, b, d = unpack_lstm_weights(dnp.arange(20), 2, 1, 1, False)
+    >>> W[0].tolist(), U[0].shape, b[0].tolist(), d[0].shape
+    ([[0, 1], [2, 3], [4, 5], [6, 7]], (4, 1), [12, 13, 14, 15], (4,))
+    """
     parts = _parts(weights, input_size, hidden_size, num_layers, bidirectional)
     count = len(parts) // 4
     matrices, vectors = parts[: 2 * count], parts[2 * count :]
@@ -114,6 +134,14 @@ def lstm(
       precision: of the matrix products.
 
     Returns (y, h_n, c_n): y of shape (batch, time, directions * hidden_size), the states like h_0.
+
+    Raises ValueError where the shapes do not fit the sizes, and NotImplementedError for a `dropout` other than 0.
+
+    >>> x, state = dnp.ones((2, 5, 3)), dnp.zeros((1, 2, 4))  # two sequences of at most five steps
+    >>> weights = init_lstm_weight(random.key(0), 3, 4, 1, False)
+    >>> y, h_n, c_n = lstm(x, state, state, weights, dnp.array([5, 2]), 3, 4, 1, 0.0, False)
+    >>> y.shape, h_n.shape, float(abs(y[1, 2:]).max())
+    ((2, 5, 4), (1, 2, 4), 0.0)
     """
     with default_matmul_precision(precision):
         parts = unpack_lstm_weights(weights, input_size, hidden_size, num_layers, bidirectional)
@@ -126,7 +154,13 @@ def lstm_ref(
     x: Any, h_0: Any, c_0: Any, W_ih: Weights, W_hh: Weights, b_ih: Weights, b_hh: Weights, seq_lengths: Any,
     input_size: int, hidden_size: int, num_layers: int, dropout: float, bidirectional: bool,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """As `lstm`, with the weights in the parts that `unpack_lstm_weights` returns."""
+    """As `lstm`, with the weights in the parts that `unpack_lstm_weights` returns.
+
+    >>> x, state = dnp.ones((1, 2, 3)), dnp.zeros((1, 1, 4))
+    >>> parts = unpack_lstm_weights(dnp.zeros(144), 3, 4, 1, False)
+    >>> lstm_ref(x, state, state, *parts, dnp.array([2]), 3, 4, 1, 0.0, False)[1]
+    Array([[[0., 0., 0., 0.]]], dtype=float32)
+    """
     if dropout:
         rule = "Dropout is not supported in lstm, which has no random key."
         raise NotImplementedError(

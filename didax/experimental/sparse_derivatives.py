@@ -74,7 +74,17 @@ def sparse_hessian(
 
 
 class SparseJacobian:
-    """What `sparse_jacobian` returns: a function from the arguments of `fun` to the matrix; see there."""
+    """What `sparse_jacobian` returns: a function from the arguments of `fun` to the matrix; see there.
+
+    >>> import didax.numpy as dnp
+    >>> jacobian = sparse_jacobian(lambda x: x[1:] * x[:-1])
+    >>> jacobian.sparsity(dnp.arange(3.0)).toarray()
+    array([[ True,  True, False],
+           [False,  True,  True]])
+    >>> jacobian(dnp.arange(3.0)).toarray()
+    array([[1., 0., 0.],
+           [0., 2., 1.]], dtype=float32)
+    """
 
     def __init__(self, caller: str, fun: Callable[..., Any], argnums: int, chunk_size: int | None):
         self._caller, self._fun, self._argnums, self._chunk_size = caller, fun, argnums, chunk_size

@@ -27,7 +27,14 @@ __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 
 
 class ResizeMethod(enum.Enum):
-    """How an image is continued between its elements; `from_string` knows the names."""
+    """How an image is continued between its elements; `from_string` knows the names.
+
+    >>> import didax.numpy as dnp
+    >>> resize(dnp.array([1.0, 2.0]), (4,), ResizeMethod.NEAREST)
+    Array([1., 1., 2., 2.], dtype=float32)
+    >>> ResizeMethod.from_string("bilinear")
+    <ResizeMethod.LINEAR: 1>
+    """
 
     NEAREST = 0
     """The nearest element."""

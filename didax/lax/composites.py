@@ -40,6 +40,14 @@ class Tolerance:
     """The error that an elementwise function may have, for `accuracy=`, which refuses it: absolute, relative, in ulp.
 
     ValueError for negative numbers, for all of them 0, and for `rtol` beside `ulps`.
+
+    >>> Tolerance(atol=1e-3, ulps=4)
+    Tolerance(atol=0.001, rtol=0.0, ulps=4)
+    >>> Tolerance()
+    Traceback (most recent call last):
+    ValueError: A tolerance has one or two sizes above 0: atol, and rtol or ulps.
+      tolerance: Tolerance(atol=0.0, rtol=0.0, ulps=0)
+    Leave out the sizes that do not count.
     """
 
     atol: float = 0.0

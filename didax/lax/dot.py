@@ -39,6 +39,10 @@ class DotAlgorithmPreset(enum.Enum):
     """Algorithms of products by their operands' and their sums' dtypes; each stands for the precision that it needs.
 
     The backends choose the algorithm themselves, so one that rounds more than is asked for is never taken.
+
+    >>> import numpy as np
+    >>> dot(np.float32([1, 2]), np.float32([3, 4]), precision=DotAlgorithmPreset.F32_F32_F32)
+    Array(11., dtype=float32)
     """
 
     DEFAULT = "default"
@@ -65,6 +69,13 @@ class DotAlgorithm(NamedTuple):
     `num_primitive_operations` counts the products of parts of operands into which one product is split. As a
     `precision`, an algorithm stands for the precision that rounds no more than it; the sums have the dtype that
     `preferred_element_type` names.
+
+    >>> import numpy as np
+    >>> algorithm = DotAlgorithm(np.float32, np.float32, np.float32)
+    >>> algorithm.precision()
+    <Precision.HIGHEST: 2>
+    >>> dot(np.float32([1, 2]), np.float32([3, 4]), precision=algorithm)
+    Array(11., dtype=float32)
     """
 
     lhs_precision_type: Any

@@ -34,7 +34,12 @@ __all__ = [
 
 
 class SvdAlgorithm(enum.Enum):
-    """How singular values are computed; each platform has some of these."""
+    """How singular values are computed; each platform has some of these, and NotImplementedError is raised for others.
+
+    >>> import didax.numpy as dnp
+    >>> svd(dnp.diag(dnp.array([2.0, 3.0])), compute_uv=False, algorithm=SvdAlgorithm.DEFAULT).round(3)
+    Array([3., 2.], dtype=float32)
+    """
 
     DEFAULT = "default"
     QR = "QR"
@@ -44,7 +49,15 @@ class SvdAlgorithm(enum.Enum):
 
 
 class EighImplementation(enum.Enum):
-    """How eigenvalues of Hermitian matrices are computed; each platform has one of these."""
+    """How eigenvalues of Hermitian matrices are computed; each platform has one of these.
+
+    NotImplementedError is raised for the others.
+
+    >>> import didax.numpy as dnp
+    >>> vectors, values = eigh(dnp.diag(dnp.array([3.0, 2.0])), implementation=EighImplementation.QR)
+    >>> values
+    Array([2., 3.], dtype=float32)
+    """
 
     QR = "qr"
     JACOBI = "jacobi"
@@ -52,7 +65,12 @@ class EighImplementation(enum.Enum):
 
 
 class EigImplementation(enum.Enum):
-    """Which library computes eigenvalues: LAPACK on the CPU."""
+    """Which library computes eigenvalues: LAPACK on the CPU; NotImplementedError is raised for the others.
+
+    >>> import didax.numpy as dnp
+    >>> eig(dnp.diag(dnp.array([2.0, 3.0])), implementation=EigImplementation.LAPACK)[0]
+    Array([2.+0.j, 3.+0.j], dtype=complex64)
+    """
 
     CUSOLVER = "cusolver"
     MAGMA = "magma"

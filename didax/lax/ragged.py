@@ -31,7 +31,12 @@ __all__ = ["RaggedDotDimensionNumbers", "ragged_dot", "ragged_dot_general"]
 
 
 class RaggedDotDimensionNumbers:
-    """Which axes `ragged_dot_general` sums over, takes as batch, splits into groups and takes the groups from."""
+    """Which axes `ragged_dot_general` sums over, takes as batch, splits into groups and takes the groups from.
+
+    >>> rows = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), [0], [0])  # the axes of `ragged_dot`
+    >>> rows.lhs_ragged_dimensions, rows.rhs_group_dimensions
+    ((0,), (0,))
+    """
 
     __slots__ = ("dot_dimension_numbers", "lhs_ragged_dimensions", "rhs_group_dimensions")
 
@@ -122,6 +127,17 @@ def ragged_dot_general(
         the axes of the kind of the ragged axis that come before it.
       ragged_dot_dimension_numbers: the axes; `rhs_group_dimensions` names g in the second operand, for a ragged m.
       precision, preferred_element_type: as of `dot_general`.
+
+    Raises TypeError where there is not exactly one ragged axis, where `group_sizes` are no integers or have
+    another shape, and where the group axes of `rhs` do not fit the kind of the ragged axis.
+
+    >>> import numpy as np
+    >>> x, y = np.float32([[1, 2, 3]]), np.float32([[1], [10], [100]])
+    >>> sums = RaggedDotDimensionNumbers((((1,), (0,)), ((), ())), [1], [])  # the axis that is summed over is split
+    >>> ragged_dot_general(x, y, np.int32([1, 2]), sums)
+    Array([[[  1.]],
+    <BLANKLINE>
+           [[320.]]], dtype=float32)
     """
     numbers = ragged_dot_dimension_numbers
     if len(numbers.lhs_ragged_dimensions) != 1:

@@ -65,28 +65,53 @@ Axes = tuple[int, ...]
 
 
 class EigResult(NamedTuple):
-    """The eigenvalues, and the eigenvectors as columns."""
+    """The eigenvalues, and the eigenvectors as columns.
+
+    >>> import didax.numpy as dnp
+    >>> values, vectors = dnp.linalg.eig(dnp.diag(dnp.array([2.0, 3.0])))
+    >>> values, vectors.shape
+    (Array([2.+0.j, 3.+0.j], dtype=complex64), (2, 2))
+    """
 
     eigenvalues: Array
     eigenvectors: Array
 
 
 class EighResult(NamedTuple):
-    """The ascending eigenvalues, and the eigenvectors as columns."""
+    """The ascending eigenvalues, and the eigenvectors as columns.
+
+    >>> import didax.numpy as dnp
+    >>> found = dnp.linalg.eigh(dnp.diag(dnp.array([3.0, 2.0])))
+    >>> found.eigenvalues, abs(found.eigenvectors)
+    (Array([2., 3.], dtype=float32), Array([[0., 1.],
+           [1., 0.]], dtype=float32))
+    """
 
     eigenvalues: Array
     eigenvectors: Array
 
 
 class QRResult(NamedTuple):
-    """A matrix Q with orthonormal columns, and an upper triangular matrix R."""
+    """A matrix Q with orthonormal columns, and an upper triangular matrix R.
+
+    >>> import didax.numpy as dnp
+    >>> q, r = dnp.linalg.qr(dnp.ones((3, 2)))
+    >>> q.shape, r.shape
+    ((3, 2), (2, 2))
+    """
 
     Q: Array
     R: Array
 
 
 class SVDResult(NamedTuple):
-    """Left singular vectors as columns, descending singular values, right singular vectors as conjugated rows."""
+    """Left singular vectors as columns, descending singular values, right singular vectors as conjugated rows.
+
+    >>> import didax.numpy as dnp
+    >>> found = dnp.linalg.svd(dnp.array([[0.0, 3.0], [2.0, 0.0]]))
+    >>> found.S.round(3), found.U.shape, found.Vh.shape
+    (Array([3., 2.], dtype=float32), (2, 2), (2, 2))
+    """
 
     U: Array
     S: Array
@@ -94,7 +119,13 @@ class SVDResult(NamedTuple):
 
 
 class SlogdetResult(NamedTuple):
-    """The sign of the determinant, or its phase if it is complex, and the logarithm of its absolute value."""
+    """The sign of the determinant, or its phase if it is complex, and the logarithm of its absolute value.
+
+    >>> import didax.numpy as dnp
+    >>> sign, logabsdet = dnp.linalg.slogdet(-dnp.eye(3))
+    >>> sign, logabsdet
+    (Array(-1., dtype=float32), Array(0., dtype=float32))
+    """
 
     sign: Array
     logabsdet: Array

@@ -48,7 +48,12 @@ Padding = tuple[tuple[int, int], ...]
 
 @register_param_type
 class ConvDimensionNumbers(NamedTuple):
-    """The axes of lhs and out (batch, feature, *spatial) and of rhs (feature out, feature in, *spatial)."""
+    """The axes of lhs and out (batch, feature, *spatial) and of rhs (feature out, feature in, *spatial).
+
+    >>> from didax import lax
+    >>> lax.conv_dimension_numbers((1, 8, 8, 3), (5, 5, 3, 2), ("NHWC", "HWIO", "NHWC"))
+    ConvDimensionNumbers(lhs_spec=(0, 3, 1, 2), rhs_spec=(3, 2, 0, 1), out_spec=(0, 3, 1, 2))
+    """
 
     lhs_spec: Axes
     rhs_spec: Axes

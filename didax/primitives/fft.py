@@ -37,7 +37,13 @@ Lengths = tuple[int, ...]
 
 @register_param_type
 class FftType(enum.IntEnum):
-    """Which Fourier transform: complex (FFT, IFFT) or between real and half of the complex numbers."""
+    """Which Fourier transform: complex (FFT, IFFT) or between real and half of the complex numbers.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.fft(np.float32([1, 0, 0, 0]), FftType.RFFT, (4,)).real
+    Array([1., 1., 1.], dtype=float32)
+    """
 
     FFT = 0
     IFFT = 1

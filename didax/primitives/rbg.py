@@ -35,7 +35,14 @@ _WIDTHS = (8, 16, 32, 64)
 
 @register_param_type
 class RandomAlgorithm(enum.Enum):
-    """The generator behind `rng_bit_generator`."""
+    """The generator behind `rng_bit_generator`.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> state, bits = lax.rng_bit_generator(np.zeros(4, np.uint32), (2,), algorithm=RandomAlgorithm.RNG_PHILOX)
+    >>> state.shape, bits.shape
+    ((4,), (2,))
+    """
 
     RNG_DEFAULT = 0
     """The platform's own choice."""

@@ -32,7 +32,15 @@ _INT64 = np.dtype(np.int64)
 
 @register_param_type
 class GatherScatterMode(enum.Enum):
-    """What becomes of a window that does not lie inside the operand."""
+    """What becomes of a window that does not lie inside the operand.
+
+    >>> import didax.numpy as dnp
+    >>> x = dnp.arange(3)
+    >>> x.at[7].get(mode=GatherScatterMode.CLIP), x.at[7].get(mode=GatherScatterMode.FILL_OR_DROP, fill_value=-1)
+    (Array(2, dtype=int32), Array(-1, dtype=int32))
+    >>> GatherScatterMode.from_any("drop")
+    <GatherScatterMode.FILL_OR_DROP: 1>
+    """
 
     CLIP = 0
     """It is moved inside."""
@@ -71,6 +79,13 @@ class GatherDimensionNumbers(NamedTuple):
     window size 1 that the result lacks. `start_index_map`: axis of the operand that each entry of an index
     vector positions. `operand_batching_dims` and `start_indices_batching_dims`: axes of both that are walked
     together.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> rows = GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
+    >>> lax.gather(np.int32([[1, 2], [3, 4], [5, 6]]), np.int32([[2], [0]]), rows, slice_sizes=(1, 2))
+    Array([[5, 6],
+           [1, 2]], dtype=int32)
     """
 
     offset_dims: tuple[int, ...]
@@ -82,7 +97,14 @@ class GatherDimensionNumbers(NamedTuple):
 
 @register_param_type
 class ScatterDimensionNumbers(NamedTuple):
-    """How the axes of a scatter correspond: as in a gather, with the updates in the place of the result."""
+    """How the axes of a scatter correspond: as in a gather, with the updates in the place of the result.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> elements = ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+    >>> lax.scatter_add(np.zeros(3, np.int32), np.int32([[2], [0], [2]]), np.int32([1, 2, 3]), elements)
+    Array([2, 0, 4], dtype=int32)
+    """
 
     update_window_dims: tuple[int, ...]
     inserted_window_dims: tuple[int, ...]

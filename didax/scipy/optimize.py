@@ -30,6 +30,11 @@ class OptimizeResults(NamedTuple):
 
     `status` is 0 for success, 1 after too many iterations, 3 where the line search found no step, and 5 where a
     limit on evaluations was met. `hess_inv` is BFGS's estimate, or None.
+
+    >>> import didax.numpy as dnp
+    >>> found = minimize(lambda x: ((x - 3.0) ** 2).sum(), dnp.zeros(2), method="BFGS")
+    >>> bool(found.success), int(found.status), found.x.round(3)
+    (True, 0, Array([3., 3.], dtype=float32))
     """
 
     x: Array

@@ -26,19 +26,50 @@ Shape = tuple[int, ...]
 
 
 class SparseEfficiencyError(ValueError):
-    """A result would need far more memory than its operand."""
+    """A result would need far more memory than its operand.
+
+    >>> from didax.experimental import sparse
+    >>> sparse.eye(3).update_layout(n_batch=1)
+    Traceback (most recent call last):
+    didax.experimental.sparse._base.SparseEfficiencyError: For matrix of shape (3, 3), increasing n_batch from...
+    Set the on_inefficient argument of bcoo_update_layout to 'warn' or None.
+    """
 
 
 class SparseEfficiencyWarning(UserWarning):
-    """A result needs far more memory than its operand."""
+    """A result needs far more memory than its operand.
+
+    >>> import warnings
+    >>> from didax.experimental import sparse
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     rows = sparse.eye(3).update_layout(n_batch=1, on_inefficient="warn")
+    >>> caught[0].category.__name__
+    'SparseEfficiencyWarning'
+    """
 
 
 class CuSparseEfficiencyWarning(SparseEfficiencyWarning):
-    """For programs that silence it: Didax does not call cuSPARSE."""
+    """For programs that silence it: Didax does not call cuSPARSE.
+
+    >>> import warnings
+    >>> from didax.experimental import sparse
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", sparse.CuSparseEfficiencyWarning)
+    ...     y = sparse.eye(2) @ dnp.ones(2)
+    """
 
 
 class JAXSparse(abc.ABC):
-    """The class of sparse arrays: buffers (`_buffers` names them, `data` first), a shape and flags (`_flags`)."""
+    """The class of sparse arrays: buffers (`_buffers` names them, `data` first), a shape and flags (`_flags`).
+
+    >>> from didax.experimental import sparse
+    >>> eye = sparse.eye(3)
+    >>> isinstance(eye, JAXSparse), isinstance(eye.todense(), JAXSparse)
+    (True, False)
+    >>> eye.shape, eye.dtype, eye.nse, eye.size
+    ((3, 3), dtype('float32'), 3, 9)
+    """
 
     _buffers: ClassVar[tuple[str, ...]]
     _flags: ClassVar[tuple[str, ...]] = ()

@@ -41,6 +41,11 @@ def empty(
       shape, dtype, index_dtype: of the array and of its indices.
       sparse_format: "bcoo", "bcsr", "coo", "csr" or "csc".
       options: of BCOO and BCSR, how many batch and dense axes it has, and entries: `n_batch`, `n_dense`, `nse`.
+
+    Raises ValueError for an unknown format, and where the shape has fewer axes than are asked for.
+
+    >>> empty((2, 3)), empty((2, 3), "int32", sparse_format="csr", index_dtype="int32").nse
+    (BCOO(float32[2, 3], nse=0), 0)
     """
     cls = _format(sparse_format)
     if cls not in (BCOO, BCSR):
@@ -78,6 +83,14 @@ def eye(
       dtype, index_dtype: of the matrix and of its indices.
       sparse_format: "bcoo", "bcsr", "coo", "csr" or "csc".
       options: of BCOO and BCSR, how many batch and dense axes it has: `n_batch`, `n_dense`.
+
+    Raises ValueError for an unknown format.
+
+    >>> eye(2, 3, k=1)
+    BCOO(float32[2, 3], nse=2)
+    >>> eye(2, 3, k=1).todense()
+    Array([[0., 1., 0.],
+           [0., 0., 1.]], dtype=float32)
     """
     cls = _format(sparse_format)
     N, k = operator.index(N), operator.index(k)
@@ -109,6 +122,13 @@ def random_bcoo(
       n_batch, n_dense: how many axes are batch axes and dense axes.
       unique_indices: whether indices differ; sorted_indices: whether they are in order.
       generator: draws the entries: `generator(key, shape=..., dtype=..., **kwds)`.
+
+    Raises ValueError where the shape has fewer axes than are asked for, `nse` is negative or not below the number of
+    places, and `indices_dtype` is too narrow.
+
+    >>> a = random_bcoo(random.key(0), (4, 5), nse=3)
+    >>> a, bool((a.data < 1).all())
+    (BCOO(float32[4, 5], nse=3), True)
     """
     shape = tuple(map(operator.index, shape))
     n_sparse = len(shape) - n_batch - n_dense

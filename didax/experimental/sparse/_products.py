@@ -43,7 +43,14 @@ DimensionNumbers = Any  # ((lhs contracted, rhs contracted), (lhs batch, rhs bat
 
 
 def bcoo_multiply_dense(sp_mat: BCOO, v: Any) -> Array:
-    """The entries of the product of a sparse array and a dense one that broadcasts to its shape."""
+    """The entries of the product of a sparse array and a dense one that broadcasts to its shape.
+
+    Raises NotImplementedError where the product would be larger than the sparse array.
+
+    >>> a = BCOO.fromdense(dnp.array([[0.0, 2.0], [1.0, 0.0]]))
+    >>> bcoo_multiply_dense(a, dnp.array([10.0, 100.0]))  # as a.data: of the places (0, 1) and (1, 0)
+    Array([200.,  10.], dtype=float32)
+    """
     v = dnp.asarray(v)
     return sp_mat.data * (v if not v.ndim else entries_of(sp_mat, v, 0))
 
@@ -70,7 +77,15 @@ def entries_of(mat: BCOO, v: Any, fill: int) -> Any:
 
 
 def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
-    """The elementwise product of two sparse arrays, which broadcast."""
+    """The elementwise product of two sparse arrays, which broadcast.
+
+    Raises TypeError where the numbers of axes differ, NotImplementedError where those of dense axes do, and
+    ValueError for shapes that do not broadcast.
+
+    >>> a, b = BCOO.fromdense(dnp.array([0.0, 2.0, 3.0])), BCOO.fromdense(dnp.array([1.0, 0.0, 4.0]))
+    >>> bcoo_multiply_sparse(a, b).todense()
+    Array([ 0.,  0., 12.], dtype=float32)
+    """
     facts = f"operands: {lhs!r}, {rhs!r}"
     if lhs.ndim != rhs.ndim:
         rule = "bcoo_multiply_sparse: arrays must have same number of dimensions."
@@ -108,6 +123,16 @@ def bcoo_dot_general(
     """As `lax.dot_general`, where either operand may be sparse: sparse if both are, else dense.
 
     Batch axes of the product are batch axes of sparse operands, and dense axes are not contracted.
+
+    Raises NotImplementedError where the axes are of other kinds, and what `lax.dot_general` raises for shapes that do
+    not fit.
+
+    >>> a = BCOO.fromdense(dnp.array([[0.0, 2.0], [1.0, 0.0]]))
+    >>> numbers = (((1,), (0,)), ((), ()))  # matrix products
+    >>> bcoo_dot_general(a, dnp.array([1.0, 10.0]), dimension_numbers=numbers)
+    Array([20.,  1.], dtype=float32)
+    >>> bcoo_dot_general(a, a, dimension_numbers=numbers)
+    BCOO(float32[2, 2], nse=4)
     """
     numbers = _canonical(dimension_numbers)
     if not isinstance(lhs, BCOO) and not isinstance(rhs, BCOO):
@@ -249,7 +274,14 @@ def _batch_first(mat: BCOO, batch: Axes) -> list[Any]:
 
 
 def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers: DimensionNumbers) -> Array:
-    """The elements of the dense product `lax.dot_general(A, B, dimension_numbers)` at indices, as entries."""
+    """The elements of the dense product `lax.dot_general(A, B, dimension_numbers)` at indices, as entries.
+
+    Raises what `lax.dot_general` raises for shapes that do not fit.
+
+    >>> A, B, diagonal = dnp.array([[1.0, 2.0], [3.0, 4.0]]), 10 * dnp.eye(2), dnp.array([[0, 0], [1, 1]])
+    >>> bcoo_dot_general_sampled(A, B, diagonal, dimension_numbers=(((1,), (0,)), ((), ())))
+    Array([10., 40.], dtype=float32)
+    """
     A, B, indices = map(dnp.asarray, (A, B, indices))
     numbers = _canonical(dimension_numbers)
     (left, right), (batch, _) = numbers
@@ -274,7 +306,15 @@ def bcoo_conv_general_dilated(
     rhs_dilation: Any = None, dimension_numbers: Any = None, feature_group_count: int = 1,
     batch_group_count: int = 1, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None,
 ) -> BCOO:  # fmt: skip
-    """As `lax.conv_general_dilated`, along one axis, for operands of shape (1, 1, n) with strides and dilations 1."""
+    """As `lax.conv_general_dilated`, along one axis, for operands of shape (1, 1, n) with strides and dilations 1.
+
+    Raises NotImplementedError for other shapes, strides, dilations and numbers of groups.
+
+    >>> x, window = dnp.array([[[0.0, 2.0, 0.0]]]), dnp.array([[[1.0, 10.0]]])
+    >>> a, b = BCOO.fromdense(x), BCOO.fromdense(window)
+    >>> bcoo_conv_general_dilated(a, b, window_strides=[1], padding=[(1, 1)]).todense()
+    Array([[[ 0., 20.,  2.,  0.]]], dtype=float32)
+    """
     for x, name in (
         (lhs_dilation, "lhs_dilation"),
         (rhs_dilation, "rhs_dilation"),

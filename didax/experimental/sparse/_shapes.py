@@ -48,7 +48,16 @@ def _unsupported(what: str, *facts: str, fix: str) -> NotImplementedError:
 def bcoo_broadcast_in_dim(
     mat: BCOO, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None
 ) -> BCOO:
-    """As `lax.broadcast_in_dim`: new axes before the sparse ones are batch axes, those after them are dense."""
+    """As `lax.broadcast_in_dim`: new axes before the sparse ones are batch axes, those after them are dense.
+
+    Raises ValueError where an axis has no place in the result or kinds of axes would mix, and NotImplementedError for
+    a new sparse axis longer than 1.
+
+    >>> a = BCOO.fromdense(dnp.array([0.0, 2.0]))
+    >>> rows = bcoo_broadcast_in_dim(a, shape=(3, 2), broadcast_dimensions=(1,))
+    >>> rows, rows.todense().tolist()
+    (BCOO(float32[3, 2], nse=1, n_batch=1), [[0.0, 2.0], [0.0, 2.0], [0.0, 2.0]])
+    """
     shape, where = tuple(map(operator.index, shape)), tuple(map(operator.index, broadcast_dimensions))
     if len(where) != mat.ndim:
         rule = "broadcast_dimensions has one entry for each axis of the array."
@@ -92,7 +101,16 @@ def bcoo_broadcast_in_dim(
 
 
 def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
-    """As `lax.concatenate`, along a batch axis or a sparse one."""
+    """As `lax.concatenate`, along a batch axis or a sparse one.
+
+    Raises ValueError where an operand is dense or the numbers of batch or dense axes differ, NotImplementedError
+    along a dense axis, and what `lax.concatenate` raises for shapes that do not fit.
+
+    >>> a, b = BCOO.fromdense(dnp.array([0.0, 2.0])), BCOO.fromdense(dnp.array([3.0]))
+    >>> both = bcoo_concatenate([a, b], dimension=0)
+    >>> both, both.todense()
+    (BCOO(float32[3], nse=2), Array([0., 2., 3.], dtype=float32))
+    """
     dimension, operands = operator.index(dimension), list(operands)
     if not operands or not all(isinstance(x, BCOO) for x in operands):
         rule = "bcoo_concatenate: expected operands to be a sequence of BCOO arrays."
@@ -173,7 +191,14 @@ def _prefix(sizes: Sequence[int], start: int, count: int) -> int | None:
 def bcoo_reshape(
     mat: BCOO, *, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None, sharding: Any = None
 ) -> BCOO:
-    """As `lax.reshape`, where the batch, the sparse and the dense axes are reshaped each for themselves."""
+    """As `lax.reshape`, where the batch, the sparse and the dense axes are reshaped each for themselves.
+
+    Raises TypeError where the number of elements would change, and ValueError where kinds of axes would mix.
+
+    >>> a = BCOO.fromdense(dnp.array([[0.0, 2.0], [1.0, 0.0]]))
+    >>> bcoo_reshape(a, new_sizes=(4,)).todense()
+    Array([0., 2., 1., 0.], dtype=float32)
+    """
     if dimensions is not None:
         mat = bcoo_transpose(mat, permutation=dimensions)
     shape = tuple(map(operator.index, new_sizes))
@@ -216,7 +241,13 @@ def bcoo_reshape(
 
 
 def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
-    """As `lax.rev`."""
+    """As `lax.rev`.
+
+    Raises what `lax.rev` raises.
+
+    >>> bcoo_rev(BCOO.fromdense(dnp.array([0.0, 2.0, 3.0])), (0,)).todense()
+    Array([3., 2., 0.], dtype=float32)
+    """
     eval_shape(lambda x: lax.rev(x, tuple(dimensions)), dense_type(operand))
     n_batch, n_sparse, _, _ = operand.layout
     end = n_batch + n_sparse
@@ -236,7 +267,13 @@ def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
 
 
 def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
-    """As `lax.squeeze`."""
+    """As `lax.squeeze`.
+
+    Raises ValueError for an axis whose length is not 1.
+
+    >>> bcoo_squeeze(BCOO.fromdense(dnp.array([[0.0, 2.0]])), dimensions=(0,)).todense()
+    Array([0., 2.], dtype=float32)
+    """
     gone = set(canonical_axes("bcoo_squeeze", tuple(dimensions), arr.ndim))
     if any(arr.shape[d] != 1 for d in gone):
         rule = "cannot select an axis to squeeze out which has size not equal to one."
@@ -264,7 +301,15 @@ def bcoo_slice(
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
 ) -> BCOO:
-    """As `lax.slice`."""
+    """As `lax.slice`.
+
+    Raises ValueError unless each axis has a start and a limit within its length and a positive stride, and TypeError
+    for a dense array.
+
+    >>> a = BCOO.fromdense(dnp.array([0.0, 2.0, 3.0, 4.0]))
+    >>> bcoo_slice(a, start_indices=[1], limit_indices=[4], strides=[2]).todense()
+    Array([2., 4.], dtype=float32)
+    """
     _check_bcoo("bcoo_slice", mat)
     starts, limits = [[operator.index(i) for i in x] for x in (start_indices, limit_indices)]
     steps = [1] * mat.ndim if strides is None else [operator.index(i) for i in strides]
@@ -311,7 +356,14 @@ def _cut(mat: BCOO, data: Any, indices: Any, keep: Any, moved: Any, shape: Shape
 
 
 def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Sequence[int]) -> BCOO:
-    """As `lax.dynamic_slice`: the starts may be traced, and are moved so that the slice is within the array."""
+    """As `lax.dynamic_slice`: the starts may be traced, and are moved so that the slice is within the array.
+
+    Raises ValueError unless each axis has a start and a size, and TypeError for a size longer than its axis.
+
+    >>> a = BCOO.fromdense(dnp.array([0.0, 2.0, 3.0, 4.0]))
+    >>> bcoo_dynamic_slice(a, [1], [2]).todense(), bcoo_dynamic_slice(a, [9], [2]).todense()
+    (Array([2., 3.], dtype=float32), Array([3., 4.], dtype=float32))
+    """
     _check_bcoo("bcoo_dynamic_slice", mat)
     sizes = tuple(map(operator.index, slice_sizes))
     starts = [dnp.asarray(i) for i in start_indices]
@@ -348,7 +400,15 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
 
 
 def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
-    """The sum over axes: entries at one place stay entries of their own."""
+    """The sum over axes: entries at one place stay entries of their own.
+
+    Raises AxisError for an axis that the array does not have.
+
+    >>> a = BCOO.fromdense(dnp.array([[0.0, 2.0], [1.0, 4.0]]))
+    >>> sums = bcoo_reduce_sum(a, axes=[0])
+    >>> sums, sums.todense()
+    (BCOO(float32[2], nse=3), Array([1., 6.], dtype=float32))
+    """
     gone = sorted(canonical_axes("bcoo_reduce_sum", tuple(axes), mat.ndim))
     n_batch, n_sparse, _, nse = mat.layout
     data, indices = mat.data, mat.indices
@@ -383,7 +443,16 @@ def bcoo_gather(
     operand: BCOO, start_indices: Any, dimension_numbers: Any, slice_sizes: Sequence[int], *,
     unique_indices: bool = False, indices_are_sorted: bool = False, mode: Any = None, fill_value: Any = None,
 ) -> BCOO:  # fmt: skip
-    """As `lax.gather` with slices that are within the array, or are moved into it (`mode`)."""
+    """As `lax.gather` with slices that are within the array, or are moved into it (`mode`).
+
+    Raises NotImplementedError for other modes and for batching dimensions, and what `lax.gather` raises.
+
+    >>> a = BCOO.fromdense(dnp.array([[0, 2], [3, 0], [0, 5]]))
+    >>> rows = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
+    >>> bcoo_gather(a, dnp.array([[2], [0]]), rows, (1, 2), mode="clip").todense()
+    Array([[0, 5],
+           [0, 2]], dtype=int32)
+    """
     mode = lax.GatherScatterMode.from_any(mode)
     allowed = (lax.GatherScatterMode.PROMISE_IN_BOUNDS, lax.GatherScatterMode.CLIP)
     if mode not in allowed and not (mode == lax.GatherScatterMode.FILL_OR_DROP and fill_value == 0):

@@ -78,9 +78,19 @@ def _sparse_aware(name: str, transform: Callable[..., Any], valued: bool = False
         return api_boundary(wrapped)
 
     derivative.__name__ = derivative.__qualname__ = name
-    derivative.__doc__ = (
-        f"As `didax.{name}`; derivatives with respect to a sparse array are sparse, at its places."
-    )
+    derivative.__doc__ = f"""As `didax.{name}`; derivatives with respect to a sparse array are sparse, at its places.
+
+    >>> import didax.numpy as dnp
+    >>> from didax.experimental import sparse
+    >>> a, x = sparse.BCOO.fromdense(dnp.array([[0.0, 2.0], [1.0, 0.0]])), dnp.array([1.0, 10.0])
+    >>> sparse.grad(lambda a, x: (a @ x).sum())(a, x).data  # of the entries 2 and 1
+    Array([10.,  1.], dtype=float32)
+    >>> value, derivative = sparse.value_and_grad(lambda a, x: (a @ x).sum())(a, x)
+    >>> value, derivative
+    (Array(21., dtype=float32), BCOO(float32[2, 2], nse=2))
+    >>> sparse.jacrev(lambda a, x: a @ x)(a, x).todense().shape
+    (2, 2, 2)
+    """
     return derivative
 
 

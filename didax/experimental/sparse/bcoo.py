@@ -200,7 +200,12 @@ def masked(data: Any, keep: Any) -> Any:
 
 
 def bcoo_todense(mat: BCOO) -> Array:
-    """The dense array."""
+    """The dense array.
+
+    >>> a = BCOO((dnp.array([1.0, 2.0, 4.0]), dnp.array([[0], [2], [2]])), shape=(3,))
+    >>> bcoo_todense(a)  # entries at equal indices add up
+    Array([1., 0., 6.], dtype=float32)
+    """
     return todense_of(mat.data, mat.indices, mat.shape)
 
 
@@ -227,6 +232,13 @@ def bcoo_fromdense(
         as the element with most has.
       n_batch, n_dense: how many leading axes are batch axes, how many trailing ones are dense.
       index_dtype: the dtype of the indices.
+
+    Raises ValueError where there are fewer axes than `n_batch + n_dense`, and ConcretizationTypeError under `jit`
+    without `nse`.
+
+    >>> a = bcoo_fromdense(dnp.array([[0.0, 2.0], [0.0, 0.0]]), n_batch=1)
+    >>> a, a.indices.tolist()  # the second row has no entry: its index is out of bounds
+    (BCOO(float32[2, 2], nse=1, n_batch=1), [[[1]], [[2]]])
     """
     mat = dnp.asarray(mat)
     n_sparse = mat.ndim - n_batch - n_dense
@@ -259,6 +271,13 @@ def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) ->
 
     Where indices repeat, `assume_unique=True` takes the entry each time, False once; the default is the flag of
     the sparse array.
+
+    Raises TypeError where the first argument is no BCOO array, and ValueError where the shapes differ.
+
+    >>> a = BCOO.fromdense(dnp.array([[0.0, 2.0], [1.0, 0.0]]))
+    >>> bcoo_extract(a, dnp.array([[1.0, 2.0], [3.0, 4.0]])).todense()
+    Array([[0., 2.],
+           [3., 0.]], dtype=float32)
     """
     if not isinstance(sparr, BCOO):
         rule = "bcoo_extract takes a BCOO array and a dense one."
@@ -333,7 +352,12 @@ def _sorted(indices: Any) -> tuple[Any, Any]:
 
 
 def bcoo_sort_indices(mat: BCOO) -> BCOO:
-    """The array with entries in the order of their indices."""
+    """The array with entries in the order of their indices.
+
+    >>> a = BCOO((dnp.array([1.0, 2.0]), dnp.array([[2], [0]])), shape=(3,))
+    >>> bcoo_sort_indices(a).indices.tolist(), bcoo_sort_indices(a).data
+    ([[0], [2]], Array([2., 1.], dtype=float32))
+    """
     data, indices = mat.data, mat.indices
     if mat.n_sparse:
         indices, order = over_batch(_sorted, mat.n_batch)(indices)
@@ -342,7 +366,14 @@ def bcoo_sort_indices(mat: BCOO) -> BCOO:
 
 
 def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
-    """The array with one entry per index, in the order of indices; under `jit` say `nse`."""
+    """The array with one entry per index, in the order of indices; under `jit` say `nse`.
+
+    Raises ConcretizationTypeError under `jit` without `nse`.
+
+    >>> a = BCOO((dnp.array([1.0, 2.0, 4.0]), dnp.array([[2], [0], [2]])), shape=(3,))
+    >>> bcoo_sum_duplicates(a).indices.tolist(), bcoo_sum_duplicates(a).data
+    ([[0], [2]], Array([2., 5.], dtype=float32))
+    """
     n_batch, n_sparse, _, _ = mat.layout
     if not n_sparse:
         size = 1 if nse is None else concrete_nse(nse, "bcoo_sum_duplicates")
@@ -395,7 +426,17 @@ def split(x: Sequence[Any], mat: BCOO) -> tuple[tuple[Any, ...], tuple[Any, ...]
 
 
 def bcoo_transpose(mat: BCOO, *, permutation: Sequence[int]) -> BCOO:
-    """The array with its axes in another order, each among those of its kind."""
+    """The array with its axes in another order, each among those of its kind.
+
+    Raises TypeError for what is no permutation, and NotImplementedError for one that moves an axis among those of
+    another kind.
+
+    >>> a = BCOO.fromdense(dnp.array([[0, 2, 0], [1, 0, 4]]))
+    >>> bcoo_transpose(a, permutation=(1, 0)).todense()
+    Array([[0, 1],
+           [2, 0],
+           [0, 4]], dtype=int32)
+    """
     if not isinstance(permutation, Sequence | np.ndarray):
         rule = "transpose permutation must be a tuple/list/ndarray."
         raise TypeError(message(rule, f"given: {type(permutation).__name__}", fix="Pass a tuple."))
@@ -440,6 +481,13 @@ def bcoo_update_layout(
 
     More batch or dense axes store zeros where these axes are longer than 1, and as many entries as before for each
     place along them: an error, a warning or nothing, by `on_inefficient` ("error", "warn", None).
+
+    Raises ValueError for negative numbers and for more axes than the array has, and SparseEfficiencyError, a
+    ValueError, for inefficient storage.
+
+    >>> a = BCOO.fromdense(dnp.array([[0.0, 2.0], [1.0, 0.0]]), n_batch=1)
+    >>> bcoo_update_layout(a, n_batch=0), bcoo_update_layout(a, n_dense=1, on_inefficient=None)
+    (BCOO(float32[2, 2], nse=2), BCOO(float32[2, 2], nse=1, n_batch=1, n_dense=1))
     """
     n_batch = mat.n_batch if n_batch is None else operator.index(n_batch)
     n_dense = mat.n_dense if n_dense is None else operator.index(n_dense)

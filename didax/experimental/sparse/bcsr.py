@@ -167,7 +167,14 @@ def coordinates(indices: Any, indptr: Any) -> Any:
 def bcsr_fromdense(
     mat: Any, *, nse: int | None = None, n_batch: int = 0, n_dense: int = 0, index_dtype: Any = np.int32
 ) -> BCSR:
-    """The array with the entries of a dense one that are not zero; see `bcoo_fromdense`."""
+    """The array with the entries of a dense one that are not zero; see `bcoo_fromdense`.
+
+    Raises ValueError unless two axes are left beside the batch and the dense ones.
+
+    >>> a = bcsr_fromdense(dnp.array([[0.0, 2.0], [1.0, 0.0]]))
+    >>> a, a.indptr.tolist()
+    (BCSR(float32[2, 2], nse=2), [0, 1, 2])
+    """
     mat = dnp.asarray(mat)
     if mat.ndim - n_batch - n_dense != 2:
         rule = "bcsr_fromdense: must have 2 sparse dimensions."
@@ -179,32 +186,59 @@ def bcsr_fromdense(
 
 
 def bcsr_todense(mat: BCSR) -> Array:
-    """The dense array."""
+    """The dense array.
+
+    >>> bcsr_todense(BCSR((dnp.array([2.0, 1.0]), dnp.array([1, 0]), dnp.array([0, 1, 2])), shape=(2, 2)))
+    Array([[0., 2.],
+           [1., 0.]], dtype=float32)
+    """
     return mat.todense()
 
 
 def bcsr_extract(indices: Any, indptr: Any, mat: Any) -> Array:
-    """The entries of a dense array at the places of a BCSR array."""
+    """The entries of a dense array at the places of a BCSR array.
+
+    >>> bcsr_extract(dnp.array([1, 0]), dnp.array([0, 1, 2]), dnp.array([[1.0, 2.0], [3.0, 4.0]]))
+    Array([2., 3.], dtype=float32)
+    """
     indices, indptr, mat = map(dnp.asarray, (indices, indptr, mat))
     return extract_at(coordinates(indices, indptr), mat)  # type: ignore[no-any-return]
 
 
 def bcsr_sum_duplicates(mat: BCSR, nse: int | None = None) -> BCSR:
-    """The array with one entry per index, in the order of indices; under `jit` say `nse`."""
+    """The array with one entry per index, in the order of indices; under `jit` say `nse`.
+
+    >>> a = BCSR((dnp.array([2.0, 1.0]), dnp.array([1, 1]), dnp.array([0, 2])), shape=(1, 3))
+    >>> bcsr_sum_duplicates(a), bcsr_sum_duplicates(a).data
+    (BCSR(float32[1, 3], nse=1), Array([3.], dtype=float32))
+    """
     return mat.sum_duplicates(nse, remove_zeros=False)
 
 
 def bcsr_broadcast_in_dim(
     mat: BCSR, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None
 ) -> BCSR:
-    """As `bcoo_broadcast_in_dim`."""
+    """As `bcoo_broadcast_in_dim`.
+
+    >>> a = BCSR.fromdense(dnp.eye(2))
+    >>> bcsr_broadcast_in_dim(a, shape=(3, 2, 2), broadcast_dimensions=(1, 2))
+    BCSR(float32[3, 2, 2], nse=2, n_batch=1)
+    """
     return BCSR.from_bcoo(
         bcoo_broadcast_in_dim(mat.to_bcoo(), shape=shape, broadcast_dimensions=broadcast_dimensions)
     )
 
 
 def bcsr_concatenate(operands: Sequence[BCSR], *, dimension: int) -> BCSR:
-    """As `bcoo_concatenate`."""
+    """As `bcoo_concatenate`.
+
+    >>> a = BCSR.fromdense(dnp.eye(2))
+    >>> bcsr_concatenate([a, a], dimension=0).todense()
+    Array([[1., 0.],
+           [0., 1.],
+           [1., 0.],
+           [0., 1.]], dtype=float32)
+    """
     return BCSR.from_bcoo(bcoo_concatenate([x.to_bcoo() for x in operands], dimension=dimension))
 
 
@@ -212,7 +246,14 @@ def bcsr_dot_general(
     lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Any:  # fmt: skip
-    """As `bcoo_dot_general`, of a BCSR array and a dense one."""
+    """As `bcoo_dot_general`, of a BCSR array and a dense one.
+
+    Raises NotImplementedError where the second operand is sparse.
+
+    >>> a = BCSR.fromdense(dnp.array([[0.0, 2.0], [1.0, 0.0]]))
+    >>> bcsr_dot_general(a, dnp.array([1.0, 10.0]), dimension_numbers=(((1,), (0,)), ((), ())))
+    Array([20.,  1.], dtype=float32)
+    """
     if isinstance(rhs, JAXSparse):
         rule = "bcsr_dot_general currently implemented for BCSR lhs and ndarray rhs."
         facts = f"given: {type(lhs).__name__}, {type(rhs).__name__}"

@@ -34,7 +34,10 @@ class _Matrix(JAXSparse):
 
     @classmethod
     def fromdense(cls, mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32) -> Self:
-        """The matrix with the entries of a dense one that are not zero; under `jit` say how many (`nse`)."""
+        """The matrix with the entries of a dense one that are not zero; under `jit` say how many (`nse`).
+
+        Raises ValueError unless the dense matrix has two axes.
+        """
         mat = dnp.asarray(mat)
         if mat.ndim != 2:
             rule = f"{cls.__name__} must have ndim=2."
@@ -63,7 +66,17 @@ class _Matrix(JAXSparse):
 
 
 class COO(_Matrix):
-    """A matrix of which `data[k]` stands at (`row[k]`, `col[k]`)."""
+    """A matrix of which `data[k]` stands at (`row[k]`, `col[k]`).
+
+    A product with a dense operand raises TypeError where its length does not fit, with a sparse one
+    NotImplementedError.
+
+    >>> a = COO.fromdense(dnp.array([[0.0, 2.0], [1.0, 0.0]]))
+    >>> a.data, a.row.tolist(), a.col.tolist()
+    (Array([2., 1.], dtype=float32), [0, 1], [1, 0])
+    >>> a @ dnp.ones(2)
+    Array([2., 1.], dtype=float32)
+    """
 
     _buffers: ClassVar[tuple[str, ...]] = ("data", "row", "col")
     _flags: ClassVar[tuple[str, ...]] = ("rows_sorted", "cols_sorted")
@@ -91,7 +104,16 @@ class COO(_Matrix):
 
 
 class CSR(_Matrix):
-    """A matrix whose row i has the entries `data[indptr[i]:indptr[i + 1]]`, in the columns `indices` there."""
+    """A matrix whose row i has the entries `data[indptr[i]:indptr[i + 1]]`, in the columns `indices` there.
+
+    Products raise what those of `COO` raise.
+
+    >>> a = CSR.fromdense(dnp.array([[0.0, 2.0, 0.0], [1.0, 0.0, 4.0]]))
+    >>> a.data, a.indices.tolist(), a.indptr.tolist()
+    (Array([2., 1., 4.], dtype=float32), [1, 0, 2], [0, 1, 3])
+    >>> a @ dnp.ones(3)
+    Array([2., 5.], dtype=float32)
+    """
 
     _buffers: ClassVar[tuple[str, ...]] = ("data", "indices", "indptr")
     indices: Any
@@ -112,7 +134,16 @@ class CSR(_Matrix):
 
 
 class CSC(_Matrix):
-    """A matrix whose column j has the entries `data[indptr[j]:indptr[j + 1]]`, in the rows `indices` there."""
+    """A matrix whose column j has the entries `data[indptr[j]:indptr[j + 1]]`, in the rows `indices` there.
+
+    Products raise what those of `COO` raise.
+
+    >>> a = CSC.fromdense(dnp.array([[0.0, 2.0, 0.0], [1.0, 0.0, 4.0]]))
+    >>> a.data, a.indices.tolist(), a.indptr.tolist()
+    (Array([1., 2., 4.], dtype=float32), [1, 0, 1], [0, 1, 2, 3])
+    >>> a @ dnp.ones(3)
+    Array([2., 5.], dtype=float32)
+    """
 
     _buffers: ClassVar[tuple[str, ...]] = ("data", "indices", "indptr")
     indices: Any
@@ -151,19 +182,46 @@ def _product(mat: _Matrix, x: Any, ranks: tuple[int, ...], transpose: bool) -> A
 
 def _functions(cls: type[_Matrix]) -> tuple[Callable[..., Any], ...]:
     def fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32) -> Any:
-        """The matrix with the entries of a dense one that are not zero; under `jit` say how many (`nse`)."""
+        """The matrix with the entries of a dense one that are not zero; under `jit` say how many (`nse`).
+
+        Raises ValueError unless the dense matrix has two axes.
+
+        >>> coo_fromdense(dnp.eye(2)), csr_fromdense(dnp.eye(2))
+        (COO(float32[2, 2], nse=2), CSR(float32[2, 2], nse=2))
+        """
         return cls.fromdense(mat, nse=nse, index_dtype=index_dtype)
 
     def todense(mat: Any) -> Array:
-        """The dense matrix."""
+        """The dense matrix.
+
+        >>> dense = dnp.array([[0.0, 2.0], [1.0, 0.0]])
+        >>> coo_todense(COO.fromdense(dense)).tolist(), csr_todense(CSR.fromdense(dense)).tolist()
+        ([[0.0, 2.0], [1.0, 0.0]], [[0.0, 2.0], [1.0, 0.0]])
+        """
         return mat.todense()  # type: ignore[no-any-return]
 
     def matvec(mat: Any, v: Any, transpose: bool = False) -> Array:
-        """The product of the matrix, or of its transpose, and a dense vector of its dtype."""
+        """The product of the matrix, or of its transpose, and a dense vector of its dtype.
+
+        Raises TypeError for a vector of another length or dtype, and NotImplementedError for an operand of another
+        rank.
+
+        >>> dense, v = dnp.array([[0.0, 2.0], [1.0, 0.0]]), dnp.array([1.0, 10.0])
+        >>> coo_matvec(COO.fromdense(dense), v), csr_matvec(CSR.fromdense(dense), v, transpose=True)
+        (Array([20.,  1.], dtype=float32), Array([10.,  2.], dtype=float32))
+        """
         return _product(mat, v, (1,), transpose)
 
     def matmat(mat: Any, B: Any, *, transpose: bool = False) -> Array:
-        """The product of the matrix, or of its transpose, and a dense matrix of its dtype."""
+        """The product of the matrix, or of its transpose, and a dense matrix of its dtype.
+
+        Raises TypeError for a matrix of another length or dtype, and NotImplementedError for an operand of another
+        rank.
+
+        >>> dense, B = dnp.array([[0.0, 2.0], [1.0, 0.0]]), dnp.array([[1.0], [10.0]])
+        >>> coo_matmat(COO.fromdense(dense), B).tolist(), csr_matmat(CSR.fromdense(dense), B, transpose=True).tolist()
+        ([[20.0], [1.0]], [[10.0], [2.0]])
+        """
         return _product(mat, B, (2,), transpose)
 
     made = fromdense, todense, matvec, matmat

@@ -50,7 +50,14 @@ def is_sparse(x: Any) -> bool:
 
 
 class SparseTracer(Tracer):
-    """A sparse array in the place of a dense one; the elements that it has no entries for are `rest`, mostly 0."""
+    """A sparse array in the place of a dense one; the elements that it has no entries for are `rest`, mostly 0.
+
+    >>> import didax.numpy as dnp
+    >>> a = BCOO.fromdense(dnp.eye(2))
+    >>> sparsify(lambda x: print(type(x).__name__, x.shape) or 2 * x)(a)
+    SparseTracer (2, 2)
+    BCOO(float32[2, 2], nse=2)
+    """
 
     __slots__ = ("made_by", "rest", "sparse")
 
@@ -249,7 +256,16 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
 
 @api_boundary
 def todense(arr: Any) -> Array:
-    """The dense array of a sparse one, also within `sparsify`; a dense array as it is."""
+    """The dense array of a sparse one, also within `sparsify`; a dense array as it is.
+
+    >>> import didax.numpy as dnp
+    >>> a = BCOO.fromdense(dnp.array([[0.0, 2.0], [1.0, 0.0]]))
+    >>> todense(a)
+    Array([[0., 2.],
+           [1., 0.]], dtype=float32)
+    >>> sparsify(lambda x: dnp.cos(todense(x)))(BCOO.fromdense(dnp.zeros(2)))
+    Array([1., 1.], dtype=float32)
+    """
     if isinstance(arr, JAXSparse):
         return arr.todense()
     return checkpoint_name(arr, _TODENSE) if isinstance(arr, Tracer) else dnp.asarray(arr)

@@ -17,7 +17,15 @@ from didax.primitives.families import binary, unary
 
 @register_param_type
 class RoundingMethod(enum.IntEnum):
-    """Where `round` takes halves: away from zero, or to the nearest even number."""
+    """Where `round` takes halves: away from zero, or to the nearest even number.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.round(np.float32([0.5, 2.5]), RoundingMethod.AWAY_FROM_ZERO)
+    Array([1., 3.], dtype=float32)
+    >>> lax.round(np.float32([0.5, 2.5]), RoundingMethod.TO_NEAREST_EVEN)
+    Array([0., 2.], dtype=float32)
+    """
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1
