@@ -573,6 +573,13 @@ def register_pytree_node_serialization(
       from_children: a node from its metadata and children, where that is not what the class is registered with.
 
     Returns the class, for use in a decorator. Raises ValueError for a class, or a name, that is registered.
+
+    >>> register_pytree_node_serialization(  # doctest: +SKIP
+    ...     Scaled,
+    ...     serialized_name="mine.Scaled",
+    ...     serialize_auxdata=str.encode,  # of a class whose metadata is a string
+    ...     deserialize_auxdata=bytes.decode,
+    ... )
     """
     for custom in _file.customs:
         if custom.cls is nodetype or custom.name == serialized_name:
@@ -589,7 +596,17 @@ def register_pytree_node_serialization(
 
 @api_boundary
 def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -> type:
-    """Let exported programs take and return tuples of a namedtuple class; see `register_pytree_node_serialization`."""
+    """Let exported programs take and return tuples of a namedtuple class; see `register_pytree_node_serialization`.
+
+    Raises ValueError for a class that is none of namedtuples, or for a class or a name that is registered.
+
+    >>> from typing import NamedTuple
+    >>> class Pair(NamedTuple):
+    ...     a: float
+    ...     b: float
+    >>> register_namedtuple_serialization(Pair, serialized_name="example.Pair") is Pair  # doctest: +SKIP
+    True
+    """
     fields: tuple[str, ...] | None = getattr(nodetype, "_fields", None)
     if fields is None or not issubclass(nodetype, tuple):
         rule = "register_namedtuple_serialization takes a class of namedtuples."
