@@ -79,7 +79,17 @@ all_checks: Errors = automatic_checks | user_checks
 
 
 class Error:
-    """The failure of a checkified function, if any; a pytree, so transformations carry it like any result."""
+    """The failure of a checkified function, if any; a pytree, so transformations carry it like any result.
+
+    >>> import didax as dx
+    >>> def f(x):
+    ...     dx.checkify.check(x > 0, "{x} is not positive", x=x)
+    ...     return x
+    >>> error, _ = dx.checkify.checkify(f)(-1.0)
+    >>> print(error.get())
+    -1.0 is not positive
+      checked at ...
+    """
 
     __slots__ = ("_arrays", "_sites")
 

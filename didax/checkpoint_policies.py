@@ -46,7 +46,13 @@ Recompute = Verdict.RECOMPUTE
 
 @register_param_type
 class Save(enum.Enum):
-    """Policies without parameters."""
+    """Policies without parameters.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> f = dx.checkpoint(lambda w, x: dnp.sin(w @ x), policy=dx.checkpoint_policies.checkpoint_dots)
+    >>> [r.origin for r in dx.ad_checkpoint.saved_residuals(f, dnp.ones((2, 2)), dnp.ones(2))]
+    ['argument w', 'argument x', 'output of dot_general']
+    """
 
     NOTHING = "nothing"
     EVERYTHING = "everything"

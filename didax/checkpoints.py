@@ -103,6 +103,12 @@ def restore(directory: _Path, like: Any = None, *, step: int | None = None) -> A
 
     Raises:
       FileNotFoundError: where there is no checkpoint. ValueError: where it does not fit `like`, or is damaged.
+
+    >>> import tempfile, didax as dx, didax.numpy as dnp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = save(folder, {"w": dnp.arange(2)})
+    ...     restore(folder, like={"w": dx.ShapeDtypeStruct((2,), "int32")})
+    {'w': Array([0, 1], dtype=int32)}
     """
     folder = _folder_of(os.fspath(directory), step)
     with open(os.path.join(folder, _MANIFEST)) as file:

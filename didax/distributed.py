@@ -61,6 +61,8 @@ def initialize(
       ValueError: where an argument is wrong, or not known.
       DistributedError: where the processes cannot meet.
       RuntimeError: where XLA has started already, or this was called before.
+
+    >>> initialize("10.0.0.1:9999", num_processes=2, process_id=0)  # doctest: +SKIP
     """
     global _held
     _check_is_first()
@@ -89,6 +91,10 @@ def shutdown() -> None:
     """Leave the job, when this process's work is done; process 0 waits for the others. Called at the end of a process.
 
     Arrays that lie on devices of several processes cannot be used any more. Does nothing where there is no job.
+
+    >>> shutdown()  # there is no job
+    >>> is_initialized()
+    False
     """
     global _held
     held, _held = _held, None

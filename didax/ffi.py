@@ -48,6 +48,10 @@ def register_ffi_target(
       api_version: 1 for the typed interface, 0 for the one before.
 
     Raises ValueError for a platform that is none, and where XLA knows another function by the name.
+
+    >>> import ctypes
+    >>> library = ctypes.CDLL("libscale.so")  # doctest: +SKIP
+    >>> register_ffi_target("scale", pycapsule(library.Scale))  # doctest: +SKIP
     """
     ffi.register_target(name, fn, platform, api_version, **kwargs)
 
@@ -94,6 +98,11 @@ def ffi_call(
     bits), strings, vectors of NumPy's, and dicts of these.
 
     Raises TypeError and ValueError for results, attributes, layouts and aliases that cannot be.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> scale = dx.ffi.ffi_call("scale", dx.ShapeDtypeStruct((3,), "float32"))
+    >>> dx.eval_shape(lambda x: scale(x, factor=2.0), dnp.ones(3))  # the function itself is not needed for types
+    ShapeDtypeStruct(shape=(3,), dtype=float32)
     """
     many = isinstance(result_shape_dtypes, tuple | list)
     result_avals = tuple([_declared(x) for x in (result_shape_dtypes if many else [result_shape_dtypes])])
@@ -138,6 +147,16 @@ def ffi_lowering(
 
     The primitive's parameters become attributes of the call, beside those of `backend_config`. Layouts are, as XLA has
     them, axes from the fastest to the slowest; left out, arrays lie in the order of their axes.
+
+    >>> import didax as dx
+    >>> class Scale(dx.extend.core.Primitive):
+    ...     def type(self, x):
+    ...         return x
+    ...
+    ...     lower = staticmethod(ffi_lowering("scale"))
+    >>> scale_p = Scale("example_scale")
+    >>> "custom_call @scale" in dx.jit(lambda x: scale_p.bind(x)).lower(2.0).as_text()
+    True
     """
     write = build_ffi_lowering_function(
         call_target_name,
@@ -174,6 +193,18 @@ def build_ffi_lowering_function(
 
     As `ffi_lowering`, for rules that do more than the call: they write operations before it, and use its results.
     `result_types` are by default the types of the primitive's results.
+
+    >>> import didax as dx
+    >>> class MinusScale(dx.extend.core.Primitive):
+    ...     def type(self, x):
+    ...         return x
+    ...
+    ...     def lower(self, ctx, x):
+    ...         (y,) = build_ffi_lowering_function("scale")(ctx, x).results
+    ...         return ctx.op("negate", [y])
+    >>> minus_scale_p = MinusScale("example_minus_scale")
+    >>> "stablehlo.negate" in dx.jit(lambda x: minus_scale_p.bind(x)).lower(2.0).as_text()
+    True
     """
 
     def write(ctx: FunctionContext, *operands: Value, **params: Any) -> ForeignCall:

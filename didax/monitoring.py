@@ -50,6 +50,9 @@ unregister_scalar_listener = scalars.unregister
 
 
 def clear_event_listeners() -> None:
-    """Forget all listeners, of all kinds."""
+    """Forget all listeners, of all kinds.
+
+    >>> clear_event_listeners()  # doctest: +SKIP
+    """
     for kind in (events, durations, spans, scalars):
         kind.listeners = ()

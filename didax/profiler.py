@@ -75,6 +75,10 @@ def start_trace(
       profiler_options: a `ProfileOptions`: what to watch.
 
     Raises RuntimeError while another profile runs.
+
+    >>> start_trace("/tmp/profile")  # doctest: +SKIP
+    >>> step(params).block_until_ready()  # doctest: +SKIP
+    >>> stop_trace()  # doctest: +SKIP
     """
     global _running
     if create_perfetto_link:
@@ -89,7 +93,13 @@ def start_trace(
 
 
 def stop_trace() -> None:
-    """End the profile that `start_trace` began, and write it; RuntimeError if there is none."""
+    """End the profile that `start_trace` began, and write it; RuntimeError if there is none.
+
+    >>> stop_trace()
+    Traceback (most recent call last):
+    RuntimeError: No profile started, so there is none to stop.
+    Call start_trace before, or use `with trace(log_dir)`.
+    """
     global _running
     with _lock:
         if _running is None:
@@ -127,7 +137,15 @@ def trace(
     create_perfetto_trace: bool = False,
     profiler_options: Any = None,
 ) -> Iterator[None]:
-    """Profile a block, with the arguments of `start_trace`."""
+    """Profile a block, with the arguments of `start_trace`.
+
+    >>> import os, tempfile, didax.numpy as dnp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with trace(folder):
+    ...         _ = (dnp.arange(3) + 1).block_until_ready()
+    ...     os.listdir(folder)
+    ['plugins']
+    """
     start_trace(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options)
     try:
         yield
@@ -136,18 +154,37 @@ def trace(
 
 
 class TraceAnnotation(TraceMe):  # type: ignore[misc]
-    """Context manager that marks a stretch of time in the profile: `with TraceAnnotation("load", step=3)`."""
+    """Context manager that marks a stretch of time in the profile: `with TraceAnnotation("load", step=3)`.
+
+    >>> import didax.numpy as dnp
+    >>> with TraceAnnotation("load", step=3):  # outside of a profile it does nothing
+    ...     dnp.arange(2)
+    Array([0, 1], dtype=int32)
+    """
 
 
 class StepTraceAnnotation(TraceAnnotation):
-    """As `TraceAnnotation`, for a step that profilers list: `with StepTraceAnnotation("train", step_num=i)`."""
+    """As `TraceAnnotation`, for a step that profilers list: `with StepTraceAnnotation("train", step_num=i)`.
+
+    >>> import didax.numpy as dnp
+    >>> for i in range(2):
+    ...     with StepTraceAnnotation("train", step_num=i):
+    ...         x = dnp.arange(2) + i
+    >>> x
+    Array([1, 2], dtype=int32)
+    """
 
     def __init__(self, name: str, **details: Any):
         super().__init__(name, _r=1, **details)
 
 
 def annotate_function(func: F, name: str | None = None, **details: Any) -> F:
-    """The function, each call of which is marked in the profile, by its name or the given one."""
+    """The function, each call of which is marked in the profile, by its name or the given one.
+
+    >>> double = annotate_function(lambda x: 2 * x, name="double")
+    >>> double(3)
+    6
+    """
     label: str = name or getattr(func, "__qualname__", None) or type(func).__name__
 
     @functools.wraps(func)
@@ -159,7 +196,10 @@ def annotate_function(func: F, name: str | None = None, **details: Any) -> F:
 
 
 def start_server(port: int, requires_backend: bool = True) -> Any:
-    """Start the server that TensorBoard connects to, to take profiles; ValueError if one runs."""
+    """Start the server that TensorBoard connects to, to take profiles; ValueError if one runs.
+
+    >>> server = start_server(9999)  # doctest: +SKIP
+    """
     global _server
     if _server is not None:
         rule = "Only one profiler server can be active at a time."
@@ -169,7 +209,13 @@ def start_server(port: int, requires_backend: bool = True) -> Any:
 
 
 def stop_server() -> None:
-    """Stop the server; ValueError if there is none."""
+    """Stop the server; ValueError if there is none.
+
+    >>> stop_server()
+    Traceback (most recent call last):
+    ValueError: No active profiler server.
+    Call start_server before.
+    """
     global _server
     if _server is None:
         raise ValueError(message("No active profiler server.", fix="Call start_server before."))
@@ -177,7 +223,14 @@ def stop_server() -> None:
 
 
 def device_memory_profile(backend: str | None = None) -> bytes:
-    """What lies in the memory of the devices, as a compressed file of the tool pprof."""
+    """What lies in the memory of the devices, as a compressed file of the tool pprof.
+
+    RuntimeError where `backend` is not that of the process.
+
+    >>> import gzip
+    >>> len(gzip.decompress(device_memory_profile())) > 0
+    True
+    """
     found = profiling.backend().platform
     if backend not in (None, found):
         rule = "A process computes on one backend."
@@ -187,5 +240,12 @@ def device_memory_profile(backend: str | None = None) -> bytes:
 
 
 def save_device_memory_profile(filename: os.PathLike[str] | str, backend: str | None = None) -> None:
-    """Write `device_memory_profile()` to a file."""
+    """Write `device_memory_profile()` to a file.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_device_memory_profile(f"{folder}/memory.prof")
+    ...     os.listdir(folder)
+    ['memory.prof']
+    """
     Path(filename).write_bytes(device_memory_profile(backend))

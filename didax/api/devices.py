@@ -73,22 +73,42 @@ def local_devices(process_index: int | None = None, backend: str | None = None) 
 
 
 def local_device_count(backend: str | None = None) -> int:
-    """How many devices this process has."""
+    """How many devices this process has.
+
+    >>> import didax as dx
+    >>> dx.local_device_count() == len(dx.local_devices())
+    True
+    """
     return len(local_devices(backend=backend))
 
 
 def process_count(backend: str | None = None) -> int:
-    """How many processes compute together: 1, unless `didax.distributed.initialize` says otherwise."""
+    """How many processes compute together: 1, unless `didax.distributed.initialize` says otherwise.
+
+    >>> import didax as dx
+    >>> dx.process_count()  # in a process that computes alone
+    1
+    """
     return job.own_count()
 
 
 def process_index(backend: str | None = None) -> int:
-    """The number of this process among those that compute together, from 0 on."""
+    """The number of this process among those that compute together, from 0 on.
+
+    >>> import didax as dx
+    >>> dx.process_index()  # in a process that computes alone
+    0
+    """
     return job.own_index()
 
 
 def process_indices(backend: str | None = None) -> list[int]:
-    """The numbers of all processes that compute together."""
+    """The numbers of all processes that compute together.
+
+    >>> import didax as dx
+    >>> dx.process_indices()  # in a process that computes alone
+    [0]
+    """
     return list(range(process_count()))
 
 
@@ -97,7 +117,12 @@ host_count, host_id, host_ids = process_count, process_index, process_indices
 
 
 def default_backend() -> str:
-    """The platform new arrays go to: 'cpu' or 'gpu'."""
+    """The platform new arrays go to: 'cpu' or 'gpu'.
+
+    >>> import didax as dx
+    >>> dx.default_backend() in ("cpu", "gpu")
+    True
+    """
     from didax.xla.client import backend
 
     return "gpu" if backend().platform == "cuda" else backend().platform
@@ -182,7 +207,14 @@ def beside(x: Any, like: Any) -> Any:
 
 
 def device_get(x: Any) -> Any:
-    """A pytree of NumPy arrays with the contents of a pytree of arrays."""
+    """A pytree of NumPy arrays with the contents of a pytree of arrays.
+
+    What is no array stays as it is; so do random keys, which no NumPy array holds.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> dx.device_get({"x": dnp.arange(2), "name": "a"})
+    {'name': 'a', 'x': array([0, 1], dtype=int32)}
+    """
 
     def get(leaf: Any) -> Any:
         if isinstance(leaf, ConcreteArray) and leaf.aval.physical is leaf.aval:
@@ -206,7 +238,14 @@ def copy_to_host_async(x: T) -> T:
 
 
 def block_until_ready(x: T) -> T:
-    """Wait until every array in a pytree has its numbers; returns the pytree."""
+    """Wait until every array in a pytree has its numbers; returns the pytree.
+
+    What is no array is let pass.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> dx.block_until_ready(dnp.arange(2) + 1)
+    Array([1, 2], dtype=int32)
+    """
     for leaf in pytree.leaves(x):
         if isinstance(leaf, ConcreteArray):
             leaf.block_until_ready()

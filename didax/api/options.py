@@ -26,12 +26,27 @@ def enable_x64(new_val: bool = True) -> config.override:
 
 
 def disable_jit(disable: bool = True) -> config.override:
-    """Inside the block, jitted functions run as plain Python, operation by operation."""
+    """Inside the block, jitted functions run as plain Python, operation by operation.
+
+    >>> import didax as dx
+    >>> with dx.disable_jit():
+    ...     dx.jit(lambda x: 10 if x > 0 else 20)(1.0)  # x has a number, so Python can branch on it
+    10
+    """
     return config.option_block(disable_jit=disable)
 
 
 def numpy_dtype_promotion(new_val: str) -> config.override:
-    """Inside the block, 'strict' forbids implicit promotion of differing dtypes; 'standard' allows it."""
+    """Inside the block, 'strict' forbids implicit promotion of differing dtypes; 'standard' allows it.
+
+    In a 'strict' block, operands of differing dtypes raise TypePromotionError, a TypeError; scalars of Python are let
+    pass. ValueError for another word.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> with dx.numpy_dtype_promotion("strict"):
+    ...     (dnp.float32(1) + 2).dtype
+    dtype('float32')
+    """
     return config.option_block(numpy_dtype_promotion=new_val)
 
 
@@ -71,7 +86,14 @@ def default_prng_impl(new_val: str) -> config.override:
 
 
 def explain_cache_misses(new_val: bool = True) -> config.override:
-    """Inside the block, why a jitted function is traced again is told to the logger 'didax'."""
+    """Inside the block, why a jitted function is traced again is told to the logger 'didax'.
+
+    >>> import didax as dx
+    >>> f = dx.jit(lambda x: x + 1)
+    >>> with dx.explain_cache_misses():
+    ...     int(f(1))  # the logger is told that this is the first call of the function
+    2
+    """
     return config.option_block(explain_cache_misses=new_val)
 
 
@@ -89,7 +111,13 @@ def compile_in_background(new_val: bool = True) -> config.override:
 
 
 def enable_checks(new_val: bool = True) -> config.override:
-    """Inside the block, jaxprs and the results of eager rules are verified: for those who write primitives."""
+    """Inside the block, jaxprs and the results of eager rules are verified: for those who write primitives.
+
+    >>> import didax as dx
+    >>> with dx.enable_checks():
+    ...     float(dx.jit(dx.grad(lambda x: x * x))(3.0))
+    6.0
+    """
     return config.option_block(check=new_val)
 
 
@@ -134,7 +162,14 @@ def debug_nans(new_val: bool | str = True) -> config.override:
 
 
 def debug_infs(new_val: bool | str = True) -> config.override:
-    """Inside the block, an operation that makes an infinity out of finite numbers raises NaNError; as `debug_nans`."""
+    """Inside the block, an operation that makes an infinity out of finite numbers raises NaNError; as `debug_nans`.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> with dx.debug_infs():
+    ...     dnp.exp(1000.0)
+    Traceback (most recent call last):
+    didax.core.errors.NaNError: ...
+    """
     return config.option_block(debug_infs=new_val)
 
 
@@ -142,6 +177,11 @@ def checking_leaks(new_val: bool = True) -> config.override:
     """Inside the block, a traced array that is still held when its transformation ends raises UnexpectedTracerError.
 
     The error names the line that made the array and what holds it. Each transformation looks through all of memory.
+
+    >>> import didax as dx
+    >>> with dx.checking_leaks():
+    ...     int(dx.jit(lambda x: x + 1)(1))  # nothing holds x afterwards
+    2
     """
     return config.option_block(check_tracer_leaks=new_val)
 
@@ -163,7 +203,15 @@ def no_tracing(new_val: bool = True) -> config.override:
 
 
 def no_execution(new_val: bool = True) -> config.override:
-    """Inside the block, an operation or a compiled program that would run raises RuntimeError."""
+    """Inside the block, an operation or a compiled program that would run raises RuntimeError.
+
+    Tracing goes on.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> with dx.no_execution():
+    ...     dx.eval_shape(dnp.sin, dx.ShapeDtypeStruct((3,), "float32")).shape
+    (3,)
+    """
     return config.option_block(no_execution=new_val)
 
 
@@ -211,7 +259,13 @@ def make_user_context(default_value: Any = None) -> UserContext:
 
 
 def log_compiles(new_val: bool = True) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX; `explain_cache_misses` tells why a function is compiled again."""
+    """Has no effect, for programs of JAX; `explain_cache_misses` tells why a function is compiled again.
+
+    >>> import didax as dx
+    >>> with dx.log_compiles():
+    ...     dx.config.jax_log_compiles
+    True
+    """
     return OptionWithoutEffect("jax_log_compiles", new_val)
 
 
@@ -230,37 +284,83 @@ def default_device(new_val: Any) -> config.override:
 
 
 def transfer_guard(new_val: str | None) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX; so have the guards of one direction."""
+    """Has no effect, for programs of JAX; so have the guards of one direction.
+
+    ArgumentError for a word that the option does not take in JAX.
+
+    >>> import didax as dx
+    >>> with dx.transfer_guard("disallow"):
+    ...     dx.config.jax_transfer_guard
+    'disallow'
+    """
     return OptionWithoutEffect("jax_transfer_guard", new_val)
 
 
 def transfer_guard_host_to_device(new_val: str | None) -> OptionWithoutEffect:
-    """Has no effect; see `transfer_guard`."""
+    """Has no effect; see `transfer_guard`.
+
+    >>> import didax as dx
+    >>> with dx.transfer_guard_host_to_device("log"):
+    ...     dx.config.jax_transfer_guard_host_to_device
+    'log'
+    """
     return OptionWithoutEffect("jax_transfer_guard_host_to_device", new_val)
 
 
 def transfer_guard_device_to_device(new_val: str | None) -> OptionWithoutEffect:
-    """Has no effect; see `transfer_guard`."""
+    """Has no effect; see `transfer_guard`.
+
+    >>> import didax as dx
+    >>> with dx.transfer_guard_device_to_device("log"):
+    ...     dx.config.jax_transfer_guard_device_to_device
+    'log'
+    """
     return OptionWithoutEffect("jax_transfer_guard_device_to_device", new_val)
 
 
 def transfer_guard_device_to_host(new_val: str | None) -> OptionWithoutEffect:
-    """Has no effect; see `transfer_guard`."""
+    """Has no effect; see `transfer_guard`.
+
+    >>> import didax as dx
+    >>> with dx.transfer_guard_device_to_host("log"):
+    ...     dx.config.jax_transfer_guard_device_to_host
+    'log'
+    """
     return OptionWithoutEffect("jax_transfer_guard_device_to_host", new_val)
 
 
 def array_garbage_collection_guard(new_val: str | None) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX."""
+    """Has no effect, for programs of JAX.
+
+    ArgumentError for a word that the option does not take in JAX.
+
+    >>> import didax as dx
+    >>> with dx.array_garbage_collection_guard("log"):
+    ...     dx.config.jax_array_garbage_collection_guard
+    'log'
+    """
     return OptionWithoutEffect("jax_array_garbage_collection_guard", new_val)
 
 
 def thread_guard(new_val: bool = True) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX."""
+    """Has no effect, for programs of JAX.
+
+    >>> import didax as dx
+    >>> with dx.thread_guard():
+    ...     dx.config.jax_thread_guard
+    True
+    """
     return OptionWithoutEffect("jax_thread_guard", new_val)
 
 
 def threefry_partitionable(new_val: bool = True) -> OptionWithoutEffect:
-    """Has no effect: keys are split as JAX does by default. NotImplementedError for False, JAX's older way to draw."""
+    """Has no effect: keys are split as JAX does by default. NotImplementedError for False, JAX's older way to draw.
+
+    >>> import didax as dx
+    >>> with dx.threefry_partitionable():
+    ...     dx.config.jax_threefry_partitionable
+    True
+    """
     if not new_val:
         rule = "threefry_partitionable=False is JAX's older way to draw numbers, which is not here."
         raise NotImplementedError(message(rule, f"new_val: {new_val!r}", fix="Leave it out."))
@@ -268,37 +368,81 @@ def threefry_partitionable(new_val: bool = True) -> OptionWithoutEffect:
 
 
 def allow_f16_reductions(new_val: bool = True) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX."""
+    """Has no effect, for programs of JAX.
+
+    >>> import didax as dx
+    >>> with dx.allow_f16_reductions(False):
+    ...     dx.config.jax_allow_f16_reductions
+    False
+    """
     return OptionWithoutEffect("jax_allow_f16_reductions", new_val)
 
 
 def auto_pcast(new_val: bool = True) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX."""
+    """Has no effect, for programs of JAX.
+
+    >>> import didax as dx
+    >>> with dx.auto_pcast(False):
+    ...     dx.config.jax_auto_pcast
+    False
+    """
     return OptionWithoutEffect("jax_auto_pcast", new_val)
 
 
 def enable_custom_prng(new_val: bool = True) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX."""
+    """Has no effect, for programs of JAX.
+
+    >>> import didax as dx
+    >>> with dx.enable_custom_prng():
+    ...     dx.config.jax_enable_custom_prng
+    True
+    """
     return OptionWithoutEffect("jax_enable_custom_prng", new_val)
 
 
 def legacy_prng_key(new_val: str = "allow") -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX."""
+    """Has no effect, for programs of JAX.
+
+    ArgumentError for a word that the option does not take in JAX.
+
+    >>> import didax as dx
+    >>> with dx.legacy_prng_key("warn"):
+    ...     dx.config.jax_legacy_prng_key
+    'warn'
+    """
     return OptionWithoutEffect("jax_legacy_prng_key", new_val)
 
 
 def jax2tf_associative_scan_reductions(new_val: bool = True) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX."""
+    """Has no effect, for programs of JAX.
+
+    >>> import didax as dx
+    >>> with dx.jax2tf_associative_scan_reductions():
+    ...     dx.config.jax2tf_associative_scan_reductions
+    True
+    """
     return OptionWithoutEffect("jax2tf_associative_scan_reductions", new_val)
 
 
 def remove_size_one_mesh_axis_from_type(new_val: bool = True) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX."""
+    """Has no effect, for programs of JAX.
+
+    >>> import didax as dx
+    >>> with dx.remove_size_one_mesh_axis_from_type():
+    ...     dx.config.jax_remove_size_one_mesh_axis_from_type
+    True
+    """
     return OptionWithoutEffect("jax_remove_size_one_mesh_axis_from_type", new_val)
 
 
 def softmax_custom_jvp(new_val: bool = True) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX."""
+    """Has no effect, for programs of JAX.
+
+    >>> import didax as dx
+    >>> with dx.softmax_custom_jvp(False):
+    ...     dx.config.jax_softmax_custom_jvp
+    False
+    """
     return OptionWithoutEffect("jax_softmax_custom_jvp", new_val)
 
 
@@ -315,6 +459,9 @@ def clear_caches() -> None:
     """Forget every staged and compiled program and everything derived from them (not the cache on disk).
 
     Memory that the option `keep_memory` holds for new arrays goes back to the system.
+
+    >>> import didax as dx
+    >>> dx.clear_caches()  # doctest: +SKIP
     """
     jit_cache.clear_functions()
     compiled.clear_programs()

@@ -107,7 +107,13 @@ def get_mesh() -> AbstractMesh:
 
 
 def get_abstract_mesh() -> AbstractMesh:
-    """The mesh in force, without its devices; the axes along which a `shard_map` decides are Manual within it."""
+    """The mesh in force, without its devices; the axes along which a `shard_map` decides are Manual within it.
+
+    >>> import didax as dx
+    >>> with dx.set_mesh(dx.make_mesh((1,), ("data",))):
+    ...     dx.sharding.get_abstract_mesh().axis_names
+    ('data',)
+    """
     return as_seen_here(get_mesh())
 
 

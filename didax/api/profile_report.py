@@ -101,6 +101,11 @@ class Profile:
       times: the parts of a call (`Times`); first: those of the first call (`FirstCall`), None with `runs=0`.
       operations: seconds by place and operation, the longest first. lines, scopes: their sums.
       instructions: seconds by module and instruction of the optimised programs.
+
+    >>> import didax as dx
+    >>> found = dx.profile(dx.jit(lambda x: x + 1), 1.0, runs=1)
+    >>> found.runs, found.first is None
+    (1, False)
     """
 
     def __init__(

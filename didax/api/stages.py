@@ -145,7 +145,13 @@ def struct_of(aval: ShapedArray, sharding: Any = None) -> ShapeDtypeStruct:
 
 @dataclasses.dataclass(frozen=True)
 class ArgInfo:
-    """The type of an array of the arguments, and whether results may take its memory."""
+    """The type of an array of the arguments, and whether results may take its memory.
+
+    >>> import didax as dx, numpy as np
+    >>> (x,), _ = dx.jit(lambda x: x + 1).trace(np.ones(3, "float32")).args_info
+    >>> x.shape, x.dtype, x.donated
+    ((3,), dtype('float32'), False)
+    """
 
     aval: ShapedArray
     donated: bool
@@ -190,7 +196,16 @@ class Stage:
 
 
 class Traced(Stage):
-    """A function staged for one signature."""
+    """A function staged for one signature.
+
+    `jit(f).trace(x)` makes one.
+
+    >>> import didax as dx
+    >>> dx.jit(lambda x: x + 1).trace(2.0).jaxpr
+    { lambda ; a:f32[]*. let
+        b:f32[]* = add a 1.0:f32[]*
+      in (b,) }
+    """
 
     def __init__(
         self,
@@ -263,7 +278,15 @@ class Traced(Stage):
 
 
 class Lowered(Stage):
-    """A StableHLO module, ready to compile."""
+    """A StableHLO module, ready to compile.
+
+    `jit(f).lower(x)` makes one.
+
+    >>> import didax as dx
+    >>> lowered = dx.jit(lambda x: x * x).lower(2.0)
+    >>> "stablehlo.multiply" in lowered.as_text()
+    True
+    """
 
     def __init__(self, traced: Traced, program: Program, partition: Any):
         self._traced = traced
@@ -309,7 +332,16 @@ def _checked_dialect(dialect: str | None) -> str:
 
 
 class Compiled(Stage):
-    """A compiled program for one signature; call it with arguments of exactly that signature."""
+    """A compiled program for one signature; call it with arguments of exactly that signature.
+
+    Raises TypeError for arguments of other shapes, dtypes or structures, and for traced arrays: it is no longer
+    transformed.
+
+    >>> import didax as dx
+    >>> square = dx.jit(lambda x: x * x).lower(2.0).compile()
+    >>> float(square(3.0))
+    9.0
+    """
 
     def __init__(self, traced: Traced, program: Program, partition: Any):
         self._traced = traced

@@ -16,7 +16,12 @@ from didax.core.given import given_by
 
 
 class Zero:
-    """A tangent or cotangent known to be zero; `aval` is its type."""
+    """A tangent or cotangent known to be zero; `aval` is its type.
+
+    >>> from didax.core.avals import aval_of
+    >>> Zero(aval_of(2.0).strip_weak_type())
+    Zero(float32[])
+    """
 
     __slots__ = ("aval",)
 
@@ -93,7 +98,12 @@ array_ops: ArrayOps = _Given()
 
 
 def instantiate(x: Any) -> Any:
-    """An array for a symbolic zero; anything else as it is."""
+    """An array for a symbolic zero; anything else as it is.
+
+    >>> from didax.core.avals import aval_of
+    >>> float(instantiate(Zero(aval_of(2.0).strip_weak_type())))
+    0.0
+    """
     if type(x) is not Zero:
         return x
     zeros = array_ops.zeros(x.aval)
@@ -101,7 +111,12 @@ def instantiate(x: Any) -> Any:
 
 
 def add_tangents(x: Any, y: Any) -> Any:
-    """Sum of two tangents, either of which may be a symbolic zero."""
+    """Sum of two tangents, either of which may be a symbolic zero.
+
+    >>> from didax.core.avals import aval_of
+    >>> add_tangents(Zero(aval_of(2.0)), 3.0)
+    3.0
+    """
     if type(x) is Zero:
         return y
     return x if type(y) is Zero else array_ops.add(x, y)

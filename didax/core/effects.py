@@ -13,7 +13,11 @@ from typing import Any, NamedTuple, cast
 
 
 class Effect(NamedTuple):
-    """A kind of effect; two of one name and order are the same."""
+    """A kind of effect; two of one name and order are the same.
+
+    >>> str(Effect("log", ordered=True))
+    'ordered log'
+    """
 
     name: str
     ordered: bool = False
@@ -23,13 +27,25 @@ class Effect(NamedTuple):
 
 
 class DebugEffect(Effect):
-    """The effect of what shows values: prints and debug callbacks. All of them keep the order of the program."""
+    """The effect of what shows values: prints and debug callbacks. All of them keep the order of the program.
+
+    >>> import didax as dx
+    >>> jaxpr = dx.make_jaxpr(lambda x: dx.debug.print("{}", x))(1.0)
+    >>> any(isinstance(effect, dx.debug.DebugEffect) for effect in jaxpr.jaxpr.effects)
+    True
+    """
 
     __slots__ = ()
 
 
 class OrderedDebugEffect(DebugEffect):
-    """What JAX calls the effect of debug callbacks with `ordered=True`: here that of all."""
+    """What JAX calls the effect of debug callbacks with `ordered=True`: here that of all.
+
+    >>> import didax as dx
+    >>> jaxpr = dx.make_jaxpr(lambda x: dx.debug.print("{}", x))(1.0)
+    >>> any(isinstance(effect, dx.debug.OrderedDebugEffect) for effect in jaxpr.jaxpr.effects)
+    True
+    """
 
     __slots__ = ()
 

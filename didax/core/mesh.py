@@ -23,7 +23,12 @@ from didax.core.errors import ArgumentError, message
 
 
 class AxisType(enum.Enum):
-    """Who decides how arrays lie along a mesh axis: XLA's partitioner (Auto), their types, or the function itself."""
+    """Who decides how arrays lie along a mesh axis: XLA's partitioner (Auto), their types, or the function itself.
+
+    >>> import didax as dx
+    >>> dx.sharding.AbstractMesh((4,), ("data",), (dx.sharding.AxisType.Explicit,))
+    AbstractMesh('data': 4, axis_types=(Explicit,))
+    """
 
     Auto = enum.auto()
     Explicit = enum.auto()

@@ -34,7 +34,18 @@ class Events:
         self.listeners: tuple[Listener, ...] = ()  # replaced, never changed: threads may be calling them
 
     def record(self, event: str, *values: Any, **details: Any) -> None:
-        """Tell the listeners of an event; its values may be given by name."""
+        """Tell the listeners of an event; its values may be given by name.
+
+        Raises TypeError where a value is missing.
+
+        >>> from didax import monitoring
+        >>> def listener(event, *values, **details):
+        ...     print(event, values, details)
+        >>> monitoring.register_scalar_listener(listener)
+        >>> monitoring.record_scalar("/mine/loss", 0.5, step=3)
+        /mine/loss (0.5,) {'step': 3}
+        >>> monitoring.unregister_scalar_listener(listener)
+        """
         for name in self.names[len(values) :]:
             if name not in details:
                 facts = f"event: {event!r}, {name}: not given"
@@ -46,7 +57,19 @@ class Events:
             listener(event, *values, **details)
 
     def register(self, callback: Listener) -> None:
-        """Have a function told of each event from now on."""
+        """Have a function told of each event from now on.
+
+        Raises TypeError for what is no function.
+
+        >>> from didax import monitoring
+        >>> seen = []
+        >>> listener = lambda event, **details: seen.append(event)
+        >>> monitoring.register_event_listener(listener)
+        >>> monitoring.record_event("/mine/start")
+        >>> monitoring.unregister_event_listener(listener)
+        >>> "/mine/start" in seen
+        True
+        """
         if not callable(callback):
             rule = f"A listener to events of the kind {self.kind!r} is a function."
             raise TypeError(
@@ -55,7 +78,19 @@ class Events:
         self.listeners = (*self.listeners, callback)
 
     def unregister(self, callback: Listener) -> None:
-        """Tell a function no more, which was registered last, if several times."""
+        """Tell a function no more, which was registered last, if several times.
+
+        Raises ValueError for a function that is not registered.
+
+        >>> from didax import monitoring
+        >>> seen = []
+        >>> listener = lambda event, **details: seen.append(event)
+        >>> monitoring.register_event_listener(listener)
+        >>> monitoring.unregister_event_listener(listener)
+        >>> monitoring.record_event("/mine/end")
+        >>> seen
+        []
+        """
         if callback not in self.listeners:
             rule = "Only a listener that is registered can be unregistered."
             facts = f"kind of events: {self.kind!r}, listener: {callback!r:.100}"

@@ -52,7 +52,12 @@ class RefScope(Trace):
 
 @dataclasses.dataclass(frozen=True)
 class RefType(LowType):
-    """The type of a Ref, by that of the arrays which it holds."""
+    """The type of a Ref, by that of the arrays which it holds.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> dx.typeof(dx.new_ref(dnp.arange(3)))
+    Ref{int32[3]}
+    """
 
     aval: ShapedArray
 

@@ -27,11 +27,25 @@ in_types = False  # whether a mesh with explicit axes was ever used: spares inte
 
 
 class DuplicateSpecError(ValueError):
-    """A spec names a mesh axis twice."""
+    """A spec names a mesh axis twice.
+
+    >>> import didax as dx
+    >>> dx.NamedSharding(dx.make_mesh((1,), ("data",)), dx.P("data", "data"))
+    Traceback (most recent call last):
+    didax.core.sharding.DuplicateSpecError: A mesh axis splits at most one axis of an array.
+      spec: P('data', 'data'), axis 'data'...
+    """
 
 
 class IndivisibleError(ValueError):
-    """The length of an array's axis is no multiple of the number of parts."""
+    """The length of an array's axis is no multiple of the number of parts.
+
+    >>> import didax as dx
+    >>> mesh = dx.sharding.AbstractMesh((2,), ("data",))
+    >>> dx.NamedSharding(mesh, dx.P("data")).shard_shape((3,))
+    Traceback (most recent call last):
+    didax.core.sharding.IndivisibleError: ...
+    """
 
 
 class _Unconstrained:
@@ -200,6 +214,11 @@ class Sharding(metaclass=ABCMeta):  # noqa: B024  # for `register`, without abst
     """How an array lies on devices: which of them hold it, and which part each one holds.
 
     XLA's class for one device cannot have two bases, so `didax.xla.client` registers it.
+
+    >>> import didax as dx
+    >>> s = dx.NamedSharding(dx.sharding.AbstractMesh((2,), ("data",)), dx.P("data"))
+    >>> isinstance(s, dx.sharding.Sharding), s.shard_shape((4, 3))
+    (True, (2, 3))
     """
 
     __slots__ = ("__weakref__",)

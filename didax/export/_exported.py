@@ -42,7 +42,12 @@ maximum_supported_calling_convention_version = _file.CONVENTIONS.stop - 1
 
 
 class DisabledSafetyCheck:
-    """A check that export, or the call of an exported program, leaves out: `platform()` or `custom_call(name)`."""
+    """A check that export, or the call of an exported program, leaves out: `platform()` or `custom_call(name)`.
+
+    >>> import didax as dx
+    >>> dx.export.DisabledSafetyCheck.custom_call("scale").is_custom_call()
+    'scale'
+    """
 
     def __init__(self, text: str):
         self._text = text
@@ -78,6 +83,11 @@ class Exported:
     Attributes are those of `jax.export.Exported`: `fun_name`, `in_tree`, `in_avals`, `out_tree`, `out_avals`,
     `platforms`, `nr_devices`, `disabled_safety_checks`, `mlir_module_serialized`, `calling_convention_version`,
     `module_kept_var_idx`, `uses_global_constants`, and names of `ordered_effects` and `unordered_effects`.
+
+    >>> import didax as dx
+    >>> f = dx.export.export(dx.jit(lambda x: x + 1))(dx.ShapeDtypeStruct((2,), "float32"))
+    >>> f.in_avals, f.nr_devices, f.has_vjp()
+    ((float32[2],), 1, True)
     """
 
     def __init__(
@@ -300,7 +310,12 @@ def _listed(avals: Sequence[ShapedArray]) -> str:
 
 
 def default_export_platform() -> str:
-    """The platform that programs are exported for: that of the process."""
+    """The platform that programs are exported for: that of the process.
+
+    >>> import didax as dx
+    >>> dx.export.default_export_platform() in ("cpu", "cuda")
+    True
+    """
     return platform()
 
 
@@ -488,6 +503,11 @@ def deserialize(blob: bytes | bytearray) -> Exported:
 
     Raises ValueError for bytes that are none of these, that are damaged, or whose format is newer or older than this
     version reads.
+
+    >>> import didax as dx, numpy as np
+    >>> data = dx.export.export(dx.jit(lambda x: x + 1))(np.ones(2, "float32")).serialize()
+    >>> dx.export.deserialize(data).call(np.float32([1, 2]))
+    Array([2., 3.], dtype=float32)
     """
     return _read(_file.read_file(bytes(blob)))
 
@@ -553,6 +573,13 @@ def register_pytree_node_serialization(
       from_children: a node from its metadata and children, where that is not what the class is registered with.
 
     Returns the class, for use in a decorator. Raises ValueError for a class, or a name, that is registered.
+
+    >>> register_pytree_node_serialization(  # doctest: +SKIP
+    ...     Scaled,
+    ...     serialized_name="mine.Scaled",
+    ...     serialize_auxdata=str.encode,  # of a class whose metadata is a string
+    ...     deserialize_auxdata=bytes.decode,
+    ... )
     """
     for custom in _file.customs:
         if custom.cls is nodetype or custom.name == serialized_name:
@@ -569,7 +596,17 @@ def register_pytree_node_serialization(
 
 @api_boundary
 def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -> type:
-    """Let exported programs take and return tuples of a namedtuple class; see `register_pytree_node_serialization`."""
+    """Let exported programs take and return tuples of a namedtuple class; see `register_pytree_node_serialization`.
+
+    Raises ValueError for a class that is none of namedtuples, or for a class or a name that is registered.
+
+    >>> from typing import NamedTuple
+    >>> class Pair(NamedTuple):
+    ...     a: float
+    ...     b: float
+    >>> register_namedtuple_serialization(Pair, serialized_name="example.Pair") is Pair  # doctest: +SKIP
+    True
+    """
     fields: tuple[str, ...] | None = getattr(nodetype, "_fields", None)
     if fields is None or not issubclass(nodetype, tuple):
         rule = "register_namedtuple_serialization takes a class of namedtuples."

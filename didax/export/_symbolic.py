@@ -74,7 +74,12 @@ class SymbolicScope(Scope):
 
 
 def is_symbolic_dim(p: Any) -> bool:
-    """Whether an element of a shape is symbolic."""
+    """Whether an element of a shape is symbolic.
+
+    >>> import didax as dx
+    >>> [dx.export.is_symbolic_dim(n) for n in dx.export.symbolic_shape("b, 3")]
+    [True, False]
+    """
     return is_symbolic(p)
 
 

@@ -94,6 +94,10 @@ def assert_close(
     """Equal structure, shapes and dtypes, and values within the tolerance of the dtype (0 for integers).
 
     Where both are zero they have the same sign, if `signed_zeros`; of sums in another order they may not.
+
+    Raises AssertionError where they are not.
+
+    >>> assert_close({"x": dnp.float32(0.1) * 3}, {"x": np.float32(0.3)})
     """
     found_leaves, wanted_leaves = tree.leaves(found), tree.leaves(wanted)
     assert len(found_leaves) == len(wanted_leaves), f"{what}: {found} has other leaves than {wanted}"
@@ -138,7 +142,12 @@ def finite_scale(x: Any) -> float:
 
 
 def random_like(rng: np.random.Generator, x: Any) -> Any:
-    """A random tangent or cotangent for each leaf: float0 for integers."""
+    """A random tangent or cotangent for each leaf: float0 for integers.
+
+    >>> x_dot = random_like(np.random.default_rng(0), {"x": np.ones(2, "float32"), "n": 3})
+    >>> x_dot["x"].shape, x_dot["n"].dtype == float0
+    ((2,), True)
+    """
 
     def leaf(y: Any) -> Any:
         dtype, shape = dtype_of(y), np.shape(y)
@@ -197,7 +206,12 @@ def numerical_jvp(
 
 
 def check_jvp(f: F, args: Sequence[Any], rng: np.random.Generator, eps: float | None = None) -> None:
-    """The jvp agrees with finite differences, and its primal result with `f`."""
+    """The jvp agrees with finite differences, and its primal result with `f`.
+
+    Raises AssertionError where they do not agree.
+
+    >>> check_jvp(dnp.sin, (np.float32(1.0),), np.random.default_rng(0))
+    """
     args = tuple(args)
     tangents = random_like(rng, args)
     out, out_dot = jvp(f, args, tangents)
@@ -215,7 +229,12 @@ def check_jvp(f: F, args: Sequence[Any], rng: np.random.Generator, eps: float | 
 
 
 def check_vjp(f: F, args: Sequence[Any], rng: np.random.Generator) -> None:
-    """The vjp is the transpose of the jvp, and cotangents have the arguments' types."""
+    """The vjp is the transpose of the jvp, and cotangents have the arguments' types.
+
+    Raises AssertionError where it is not.
+
+    >>> check_vjp(dnp.sin, (np.float32(1.0),), np.random.default_rng(0))
+    """
     args = tuple(args)
     out, f_vjp = vjp(f, *args)
     x_dots, y_bars = random_like(rng, args), random_like(rng, out)
@@ -238,7 +257,12 @@ def check_vjp(f: F, args: Sequence[Any], rng: np.random.Generator) -> None:
 
 
 def check_linearize(f: F, args: Sequence[Any], rng: np.random.Generator) -> None:
-    """linearize computes what jvp computes."""
+    """linearize computes what jvp computes.
+
+    Raises AssertionError where it does not.
+
+    >>> check_linearize(dnp.sin, (np.float32(1.0),), np.random.default_rng(0))
+    """
     args = tuple(args)
     tangents = random_like(rng, args)
     out, out_dot = jvp(f, args, tangents)
@@ -255,7 +279,12 @@ def check_grads(
     rng: np.random.Generator | None = None,
     eps: float | None = None,
 ) -> None:
-    """jvp, vjp and linearize of `f` at `args`, and, up to `order`, of its derivatives in both modes."""
+    """jvp, vjp and linearize of `f` at `args`, and, up to `order`, of its derivatives in both modes.
+
+    Raises AssertionError where two of them do not agree.
+
+    >>> check_grads(lambda x: dnp.sin(x) * x, (np.float32(1.0),), order=1)
+    """
     rng = rng or np.random.default_rng(0)
     check_jvp(f, args, rng, eps)
     check_vjp(f, args, rng)
@@ -288,6 +317,10 @@ class Trial:
 
     `argnums` are the arguments to differentiate. A function that is not `batchable` is not mapped over. Without
     `signed_zeros`, 0.0 and -0.0 are one number: where a sum begins with a zero of either sign.
+
+    >>> trial = Trial(dnp.sin, [np.float32(1.0)], [np.float32(2.0)], argnums=[0])
+    >>> sorted(trial.check_compiled())
+    ['corners', 'jvp', 'value', 'vjp', 'vmap in_axes=(-1,)', 'vmap in_axes=(0,)']
     """
 
     def __init__(

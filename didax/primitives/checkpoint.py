@@ -50,7 +50,11 @@ class Verdict(enum.Enum):
 
 
 class Offloadable(NamedTuple):
-    """A policy's answer for values to be kept in another memory; Didax saves them where they are."""
+    """A policy's answer for values to be kept in another memory; Didax saves them where they are.
+
+    >>> Offloadable("device", "pinned_host")
+    Offloadable(src='device', dst='pinned_host')
+    """
 
     src: str
     dst: str

@@ -567,7 +567,15 @@ def _is_read_only(value: np.ndarray[Any, Any]) -> bool:
 
 
 class Shard(NamedTuple):
-    """The part of an array that one device holds."""
+    """The part of an array that one device holds.
+
+    `x.addressable_shards` lists those of this process.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> (shard,) = dx.device_put(dnp.arange(3)).addressable_shards
+    >>> shard.replica_id, shard.data
+    (0, Array([0, 1, 2], dtype=int32))
+    """
 
     device: Any
     index: tuple[slice, ...]

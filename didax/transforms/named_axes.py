@@ -17,7 +17,12 @@ from didax.core.sharding import NamedSharding
 
 
 class AxisData(NamedTuple):
-    """The mapped axis: its size, and its name if it has one."""
+    """The mapped axis: its size, and its name if it has one.
+
+    >>> axis = AxisData("i", 3)
+    >>> axis.name, axis.size
+    ('i', 3)
+    """
 
     name: str | None
     size: int

@@ -66,7 +66,13 @@ _REPLICATED = hlo.HloSharding.replicate()
 
 @Sharding.register
 class SingleDeviceSharding(xe.SingleDeviceSharding):
-    """An array on one device."""
+    """An array on one device.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> place = dx.sharding.SingleDeviceSharding(dx.devices()[0])
+    >>> dx.device_put(dnp.ones(2), place).sharding == place
+    True
+    """
 
     memory_kind = None
 

@@ -89,7 +89,14 @@ def _c_api(platform: str) -> Any:
 
 
 def pycapsule(function: Any) -> Any:
-    """A capsule around the address of a C function, as ctypes or numba gives it."""
+    """A capsule around the address of a C function, as ctypes or numba gives it.
+
+    The address may be an int.
+
+    >>> import ctypes, didax as dx
+    >>> type(dx.ffi.pycapsule(ctypes.pythonapi.Py_IsInitialized)).__name__
+    'PyCapsule'
+    """
     new_capsule = ctypes.pythonapi.PyCapsule_New
     new_capsule.restype = ctypes.py_object
     new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
@@ -98,7 +105,12 @@ def pycapsule(function: Any) -> Any:
 
 
 def include_dir() -> str:
-    """The directory of the headers that jaxlib ships: xla/ffi/api/ffi.h."""
+    """The directory of the headers that jaxlib ships: xla/ffi/api/ffi.h.
+
+    >>> import os.path, didax as dx
+    >>> os.path.isfile(os.path.join(dx.ffi.include_dir(), "xla/ffi/api/ffi.h"))
+    True
+    """
     jaxlib = importlib.import_module("jaxlib")
     return os.path.join(os.path.dirname(os.path.abspath(cast(str, jaxlib.__file__))), "include")
 

@@ -65,7 +65,12 @@ def tensor_type(aval: ShapedArray) -> str:
 
 
 class Value:
-    """An SSA value: formats as its name, knows its type."""
+    """An SSA value: formats as its name, knows its type.
+
+    >>> x = Value("%0", ShapedArray((3,), np.dtype("float32")))
+    >>> f"{x} : {x.type}"
+    '%0 : tensor<3xf32>'
+    """
 
     __slots__ = ("aval", "constant", "name")
 
@@ -268,6 +273,17 @@ class FunctionContext:
     """Collects the lines of one function body, or of a region inside it, and names its values.
 
     Regions share the counter of their function, so names stay unique where regions see outer values.
+
+    >>> import didax as dx
+    >>> class Negated(dx.extend.core.Primitive):
+    ...     def type(self, x):
+    ...         return x
+    ...
+    ...     def lower(self, ctx, x):  # `ctx` is a FunctionContext
+    ...         return ctx.op("negate", [x])
+    >>> negated_p = Negated("example_negated")
+    >>> float(dx.jit(lambda x: negated_p.bind(x))(2.0))
+    -2.0
     """
 
     # Whether programs inside of others are written where they are called, and not as functions.
