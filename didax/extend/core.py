@@ -49,6 +49,9 @@ def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     _be_jaxpr(
         "eval_jaxpr", jaxpr, "closed.jaxpr, with [*closed.consts, *args], or call jaxpr_as_fun(closed)(*args)"
     )
+    if not isinstance(args, (tuple, list)):
+        rule, given = "eval_jaxpr takes the list of the arguments.", f"given: {type(args).__name__}"
+        raise TypeError(message(rule, given, fix="Pass [x], for a single argument x."))
     if len(args) != len(jaxpr.invars):
         rule = "eval_jaxpr takes an argument for each input of the jaxpr."
         inputs = ", ".join(str(v.aval) for v in jaxpr.invars)

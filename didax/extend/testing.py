@@ -486,7 +486,8 @@ def check(
 
     Args:
       primitive: the primitive, or what a family such as `rules.unary` has made.
-      args: operands: arrays, away from kinks and poles if the primitive has derivatives. Try several shapes and dtypes.
+      args: operands: arrays of different numbers, away from kinks and poles if the primitive has derivatives. Try
+        several dtypes, and shapes with axes longer than 2, which is the size of the batches.
       params: its static parameters.
       more: other operands of the same types, for batches of two; left out, those of `args` in the reverse order.
       rtol: relative tolerance, where the one of the dtype (`RTOL`) is too tight.
@@ -552,9 +553,9 @@ def check(
 def _check_given(primitive: Any, args: Any) -> None:
     if not isinstance(primitive, Primitive):
         got = f"got: {primitive!r:.100} of type {type(primitive).__name__}"
-        raise TypeError(
-            message("check takes a primitive.", got, fix="Pass the primitive itself, not its `bind`.")
-        )
+        is_class = isinstance(primitive, type) and issubclass(primitive, Primitive)
+        fix = "Pass an instance of the class." if is_class else "Pass the primitive itself, not its `bind`."
+        raise TypeError(message("check takes a primitive.", got, fix=fix))
     if not isinstance(args, (list, tuple)):
         rule = "The operands of a primitive are a list or a tuple, one operand each."
         raise TypeError(message(rule, f"got: {type(args).__name__}", fix="Pass [x], of a single operand x."))

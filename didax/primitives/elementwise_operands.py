@@ -1,4 +1,7 @@
-"""Checks of the operands of elementwise primitives; their errors name the function of `didax.numpy` that promotes."""
+"""Checks of elementwise primitives: of their declarations, and of their operands.
+
+The errors about operands name the function of `didax.numpy` that promotes.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,56 @@ _NUMPY_NAMES = {
     "gt": "greater", "ge": "greater_equal", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
     "atan2": "arctan2", "nextafter": "nextafter",
 }  # fmt: skip
+UNSTATED: Any = object()  # stands for the jvp rule of an operand where a declaration has none
+NOT_LINEAR = "the operation is not linear"
+NOT_DIFFERENTIABLE = "its result is piecewise constant: tangents vanish"
+NO_JVP = "it was declared without `jvp`; jvp=None says that the derivative is zero"
+
+
+def declared(
+    name: str, arity: int, accepts: str, jvp: Any, transpose: Any, out_dtype: Any
+) -> tuple[tuple[Any, ...], dict[str, str]]:
+    """The jvp rules of an elementwise primitive, one for each operand, and the reasons of rules that it lacks."""
+    _check_kinds(name, accepts)
+    _check_rules(name, arity, "jvp", jvp)
+    jvps = tuple([None if rule is UNSTATED else rule for rule in jvp])
+    holes: dict[str, str] = {}
+    if transpose is None:
+        holes["transpose"] = NOT_LINEAR if any(jvps) else NOT_DIFFERENTIABLE
+    else:
+        _check_rules(name, arity, "transpose", transpose)
+    if UNSTATED in jvp and out_dtype is None and ("f" in accepts or "c" in accepts):
+        holes["jvp"] = NO_JVP
+    return jvps, holes
+
+
+def _check_kinds(name: str, accepts: str) -> None:
+    """ValueError for letters that name no kind of dtypes."""
+    if unknown := sorted(set(accepts) - set(_KINDS)):
+        raise ValueError(
+            message(
+                "`accepts` has a letter for each kind of dtypes that an operation takes.",
+                f"accepts: {accepts!r} of {name!r}, letters of no kind: {', '.join(unknown)}",
+                fix="Use b (bool), i and u (signed and unsigned integers), f (floats), c (complex numbers).",
+            )
+        )
+
+
+def _check_rules(name: str, arity: int, rule: str, given: Any) -> None:
+    """TypeError unless there is a function, or None, for each operand."""
+    entries: Sequence[Any] = given if isinstance(given, (tuple, list)) else ()
+    if len(entries) == arity and all(x is None or x is UNSTATED or callable(x) for x in entries):
+        return
+    shown: Any = next(iter(entries), given) if arity == 1 else given
+    functions = "the function itself" if arity == 1 else f"a tuple of {arity} functions"
+    raise TypeError(
+        message(
+            "An elementwise operation has one rule for each of its operands: a function, or None.",
+            f"{rule} of {name!r}: {shown!r:.100}",
+            f"operands: {arity}",
+            fix=f"Pass {functions}, with None in place of the rule of an operand that has no share.",
+        )
+    )
 
 
 def _promoting(name: str) -> str:

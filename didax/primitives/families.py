@@ -28,15 +28,13 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import PYTHON_SCALARS
 from didax.primitives import padded, split
 from didax.primitives.elementwise_lowering import ElementwiseLowering
-from didax.primitives.elementwise_operands import check_dtypes, not_linear, operand_error
+from didax.primitives.elementwise_operands import UNSTATED, check_dtypes, declared, not_linear, operand_error
 from didax.primitives.scalars import match_scalars
 from didax.primitives.stretching import align_batches, stretch, stretch_axes, unstretch
 from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef
 
 Jvp = Callable[..., Any] | None
-NOT_LINEAR = "the operation is not linear"
-NOT_DIFFERENTIABLE = "its result is piecewise constant: tangents vanish"
 
 
 class Elementwise(ElementwiseLowering):
@@ -62,23 +60,20 @@ class Elementwise(ElementwiseLowering):
         conditions: Callable[..., Any] | None = None,
         taylor: Callable[..., Any] | None = None,
     ):
+        self.jvps, self.holes = declared(name, arity, accepts, jvp, transpose, out_dtype)  # type: ignore[misc]
         super().__init__(name)
         self.arity = arity
         self.hlo = hlo if "." in hlo else f"stablehlo.{hlo}"
         self.eager = eager
         self.accepts = accepts
-        self.jvps = tuple(jvp)
         self.out_dtype = out_dtype
         self.physical = physical
         self.conditions = conditions
         self.taylor = taylor
         self.linear = taylor is None and transpose is not None and None not in transpose
         self.transposes = tuple([rule or functools.partial(not_linear, name) for rule in transpose or ()])
-        if transpose is None:
-            self.transpose = None  # type: ignore[assignment]
-            self.holes = {  # type: ignore[misc]
-                "transpose": NOT_LINEAR if any(jvp) else NOT_DIFFERENTIABLE
-            }
+        for rule in self.holes:
+            setattr(self, rule, None)
         self.emit = lower or self._emit_operation
         self.numpy_kinds = accepts if numpy_kinds is None else numpy_kinds
 
@@ -136,7 +131,7 @@ class Elementwise(ElementwiseLowering):
 
 
 def unary(
-    name: str, *, hlo: str = "", eager: Any = None, accepts: str = "fc", jvp: Jvp = None, **more: Any
+    name: str, *, hlo: str = "", eager: Any = None, accepts: str = "fc", jvp: Jvp = UNSTATED, **more: Any
 ) -> Elementwise:
     """An elementwise primitive of one operand; `hlo` is its StableHLO name (chlo names with the dialect)."""
     transpose = more.pop("transpose", None)
@@ -158,7 +153,7 @@ def binary(
     hlo: str = "",
     eager: Any = None,
     accepts: str = "iufc",
-    jvp: tuple[Jvp, Jvp] = (None, None),
+    jvp: tuple[Jvp, Jvp] = (UNSTATED, UNSTATED),
     transpose: tuple[Jvp, Jvp] | None = None,
     **more: Any,
 ) -> Elementwise:

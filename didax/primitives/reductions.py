@@ -27,7 +27,7 @@ from didax.passes.sparsity import Dependence, along_axes
 from didax.primitives import padded, split
 from didax.primitives.convert import computed_once, convert_element_type
 from didax.primitives.elementwise import div, eq, mul, ne, or_
-from didax.primitives.families import NOT_DIFFERENTIABLE, NOT_LINEAR
+from didax.primitives.elementwise_operands import NOT_DIFFERENTIABLE, NOT_LINEAR
 from didax.primitives.filled import full
 from didax.primitives.reduced import batched_axes, cut_row, reduced_aval, reduced_from
 from didax.primitives.scalars import scalar_like

@@ -22,7 +22,7 @@ from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives import padded, split
 from didax.primitives.convert import iota
-from didax.primitives.families import NOT_LINEAR
+from didax.primitives.elementwise_operands import NOT_LINEAR
 from didax.primitives.filled import zeros
 from didax.primitives.gather import gather_p
 from didax.primitives.host_sort import lower_host_sort, pays

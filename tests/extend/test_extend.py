@@ -189,6 +189,9 @@ def test_what_is_no_jaxpr_is_refused() -> None:
         core.check_jaxpr(wrong)
     with pytest.raises(ValueError, match=r"inputs: float32\[\], float32\[\]\n  arguments: 1\n"):
         core.eval_jaxpr(closed.jaxpr, [1.0])
+    array: Any = np.ones(2)
+    with pytest.raises(TypeError, match=r"takes the list of the arguments\.\n  given: ndarray\nPass \[x\]"):
+        core.eval_jaxpr(closed.jaxpr, array)
 
 
 def test_a_trace_without_process_is_told_so() -> None:

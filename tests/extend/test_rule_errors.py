@@ -7,6 +7,7 @@ found without checks too; those of `CHECKED` only with them (DIDAX_CHECK=1, `ena
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -252,7 +253,7 @@ def test_a_rule_with_another_signature_is_named(
     how, function = MISFITS[rule]
     with pytest.raises(core.RuleTypeError, match="A rule does not take what it is called with") as info:
         APPLY[how](changed(Double, **{rule: function}))
-    for part in (f"rule: {rule} of", "positional arguments, parameters: none", "takes: (", "reason: "):
+    for part in (f"rule: {rule} of", "positional argument", ", parameters: none", "takes: (", "reason: "):
         assert part in str(info.value)
 
 
@@ -438,6 +439,37 @@ def test_a_primitive_of_a_family_is_named_itself() -> None:
     sinus = rules.unary("sinus_of_a_family", accepts="f", hlo="sinus")
     with pytest.raises(core.RuleError, match="Correct the `lower` of 'sinus_of_a_family'"):
         dx.jit(sinus)(X)
+
+
+@pytest.mark.parametrize(
+    ("family", "given", "kind", "text"),
+    [
+        (rules.unary, {"accepts": "float"}, ValueError, "accepts: 'float' of .*, letters of no kind: a, l, o, t"),
+        (rules.unary, {"jvp": (math.sin,)}, TypeError, r"jvp of .*: \(<.*sin>,\)\n  operands: 1\nPass the func"),
+        (rules.binary, {"jvp": math.sin}, TypeError, "jvp of .*: <.*sin>\n  operands: 2\nPass a tuple of 2"),
+        (rules.binary, {"jvp": (math.sin,)}, TypeError, "Pass a tuple of 2 functions, with None in place"),
+        (rules.binary, {"transpose": (None,) * 3}, TypeError, r"transpose of .*: \(None, None, None\)\n  operands: 2"),
+    ],
+)  # fmt: skip
+def test_a_family_takes_a_rule_for_each_operand_and_letters_of_kinds(
+    family: Any, given: dict[str, Any], kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind, match=text):
+        family("declared_wrongly", hlo="sine", **given)
+    assert "declared_wrongly" not in by_name
+
+
+def test_a_family_without_jvp_computes_and_has_no_derivative() -> None:
+    """Its derivative would be zero without a word; `jvp=None` says so."""
+    sine = rules.unary("sine_without_jvp", hlo="sine", eager=np.sin, accepts="f")
+    assert float(sine(1.0)) == float(np.sin(np.float32(1.0)))
+    with pytest.raises(core.MissingRuleError, match=r"declared without `jvp`; jvp=None says"):
+        dx.grad(sine)(1.0)
+    with pytest.raises(core.MissingRuleError, match="declared without `jvp`"):
+        dx.grad(rules.binary("sum_without_jvp", hlo="add", eager=np.add))(1.0, 2.0)
+    flat = rules.unary("step_of_a_family", hlo="sign", eager=np.sign, accepts="f", jvp=None)
+    assert float(dx.grad(flat)(1.0)) == 0.0
+    assert dx.jvp(by_name["not"].bind, (np.int32(1),), (np.zeros((), dx.dtypes.float0),))[0] == -2
 
 
 def test_a_lowering_of_the_library_is_named_where_checks_are_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,5 +166,7 @@ def test_what_is_no_primitive_and_no_list_of_operands_is_refused() -> None:
         TypeError, match=r"check takes a primitive\.\n.*of type method\nPass the primitive itself"
     ):
         testing.check(scaled.bind, [X], {"factor": 2.0})
+    with pytest.raises(TypeError, match=r"of type type\nPass an instance of the class\."):
+        testing.check(type(scaled), [X], {"factor": 2.0})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"a list or a tuple.*\n  got: ndarray\nPass \[x\]"):
         testing.check(scaled, X, {"factor": 2.0})

@@ -73,6 +73,7 @@ class While(Unbounded):
     """
 
     main = "body_jaxpr"
+    holes = {"transpose": "it would save every step of an unknown number; see max_steps= and checkpoints="}
     padded = padded.while_loop
     differs, agree = while_differs, condition_agreed
 

@@ -53,9 +53,9 @@ def _nextafter_lower(ctx: Any, x: Any, y: Any) -> Any:
     return ctx.select(is_zero, ctx.constant(0, x.aval), out)
 
 
-floor = unary("floor", eager=np.floor, accepts="f")
-ceil = unary("ceil", eager=np.ceil, accepts="f")
-round_ = unary("round", eager=_round_eager, accepts="f", lower=_round_lower)
+floor = unary("floor", eager=np.floor, accepts="f", jvp=None)
+ceil = unary("ceil", eager=np.ceil, accepts="f", jvp=None)
+round_ = unary("round", eager=_round_eager, accepts="f", lower=_round_lower, jvp=None)
 is_finite = unary("is_finite", eager=np.isfinite, accepts="f", out_dtype=to_bool)
 nextafter = binary("nextafter", eager=numpy_rules.nextafter, accepts="f", lower=_nextafter_lower,
                    jvp=(lambda t, z, x, y: t, None))  # fmt: skip

@@ -41,7 +41,7 @@ from didax.primitives.elementwise import (
     sign,
     sub,
 )
-from didax.primitives.families import NOT_LINEAR
+from didax.primitives.elementwise_operands import NOT_LINEAR
 from didax.primitives.filled import full
 from didax.primitives.linalg.lu import lu, take_rows
 from didax.primitives.linalg.matrix import (
