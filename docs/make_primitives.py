@@ -109,8 +109,10 @@ def module_of(p: Primitive) -> str:
 
 
 def has(p: Primitive, rule: str) -> bool:
-    """True when the primitive declares the rule; `evaluate` is an eager rule too."""
-    return getattr(p, rule) is not None or (rule == "eager" and p.evaluate is not None)
+    """True when the primitive declares the rule, and not only an error; `evaluate` is an eager rule too."""
+    found = getattr(p, rule)
+    refuses = getattr(found, "__annotations__", {}).get("return") == "NoReturn"
+    return (found is not None and not refuses) or (rule == "eager" and p.evaluate is not None)
 
 
 def holes(p: Primitive) -> Iterator[tuple[str, str | None]]:
@@ -149,9 +151,7 @@ def mark(p: Primitive, rule: str, reason: str | None, reasons: dict[str, int]) -
     """A cell of the table."""
     if rule == "eager" and p.evaluate is not None:
         return "runs"
-    if rule == "transpose":
-        reason = p.holes.get(rule)  # that of a loop is a refusal with a text of its own
-    if has(p, rule) and reason is None:
+    if has(p, rule):
         return "+"
     return "" if reason is None else str(reasons.setdefault(reason, len(reasons) + 1))
 
