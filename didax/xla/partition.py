@@ -103,7 +103,7 @@ def found_sharding(found: Any, mesh: Mesh, ndim: int) -> NamedSharding:
 
 def _finer(mesh: Mesh) -> Iterator[Mesh]:
     """The meshes of the same devices in the same order whose axes are parts of prime length of the axes of this one."""
-    ways = [sorted(set(itertools.permutations(_prime_factors(n)))) for n in mesh.axis_sizes]
+    ways = [_prime_factors(n) for n in mesh.axis_sizes]
     for lengths in itertools.product(*ways):
         names = [
             name if len(found) == 1 else f"{name}.{i}"
@@ -113,11 +113,13 @@ def _finer(mesh: Mesh) -> Iterator[Mesh]:
         yield Mesh(mesh.devices.reshape([n for found in lengths for n in found]), names)
 
 
-def _prime_factors(n: int) -> list[int]:
+def _prime_factors(n: int) -> list[tuple[int, ...]]:
+    """The prime factors of n, in each order that there is: for 12 these are (2, 2, 3), (2, 3, 2) and (3, 2, 2)."""
+    primes: list[int] = []
     for divisor in range(2, n):
-        if n % divisor == 0:
-            return [divisor, *_prime_factors(n // divisor)]
-    return [n]
+        if n % divisor == 0 and all(divisor % p for p in primes):
+            primes.append(divisor)
+    return [(p, *others) for p in primes for others in _prime_factors(n // p)] or [(n,)]
 
 
 def _spec_for(order: np.ndarray[Any, Any], mesh: Mesh, ndim: int) -> PartitionSpec | None:
