@@ -153,8 +153,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None)
     Array([[1, 3],
            [2, 4]], dtype=int32)
     """
-    if out is not None:
-        no_out("stack", out)
+    no_out("stack", out)
     if _are_rows(arrays):
         return _stated(moveaxis(arrays, 0, axis), dtype)
     xs = _arrays("stack", arrays)

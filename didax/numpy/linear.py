@@ -244,8 +244,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     Array([[3, 4],
            [6, 8]], dtype=int32)
     """
-    if out is not None:
-        no_out("outer", out)
+    no_out("outer", out)
     x, y = _operands("outer", a, b)
     return ufuncs.multiply(reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
 
@@ -301,8 +300,7 @@ def trace(
     >>> dnp.trace(dnp.array([[1, 2], [3, 4]]))
     Array(5, dtype=int32)
     """
-    if out is not None:
-        no_out("trace", out)
+    no_out("trace", out)
     return array_sum(diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
@@ -434,8 +432,7 @@ def einsum(
     >>> dnp.einsum("ij,ij->i", dnp.array([[1, 2], [3, 4]]), dnp.array([[1, 1], [2, 2]]))
     Array([ 3, 14], dtype=int32)
     """
-    if out is not None:
-        no_out("einsum", out)
+    no_out("einsum", out)
     text, arrays = _parse_einsum(subscripts, operands)
     steps = _steps_or_explain(text, arrays, optimize)
     pending = [as_array("einsum", x) for x in promote_dtypes("einsum", *arrays)]
@@ -520,8 +517,7 @@ def _pair_product(x: Array, left: str, y: Array, right: str, kept: set[str], *ho
         ([left.index(k) for k in batch], [right.index(k) for k in batch]),
         *how,
     )  # fmt: skip
-    free = [label for label in left if label not in right] + [label for label in right if label not in left]
-    return out, "".join(batch + free)
+    return out, _labels_of_product(left, right, kept)
 
 
 def _labels_of_product(left: str, right: str, kept: set[str]) -> str:

@@ -300,8 +300,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     >>> dnp.choose(dnp.array([0, 1, 1]), [dnp.array([1, 2, 3]), 10])
     Array([ 1, 10, 10], dtype=int32)
     """
-    if out is not None:
-        no_out("choose", out)
+    no_out("choose", out)
     which = _integers("choose", "a", as_array("choose", a, "a"))
     if len(choices) == 0:
         fix = "Pass a list of arrays, or an array along whose first axis they are."
@@ -329,8 +328,7 @@ def compress(
     >>> dnp.compress(dnp.array([True, False, True]), dnp.array([1, 2, 3]))
     Array([1, 3], dtype=int32)
     """
-    if out is not None:
-        no_out("compress", out)
+    no_out("compress", out)
     mask, x = as_array("compress", condition, "condition"), as_array("compress", a, "a")
     x, dimension = (ravel(x), 0) if axis is None else (x, canonical_axis("compress", axis, x.ndim))
     length = x.shape[dimension]

@@ -84,8 +84,7 @@ def take(
     >>> dnp.take(dnp.array([1.0, 2.0]), dnp.array([1, 5]))
     Array([ 2., nan], dtype=float32)
     """
-    if out is not None:
-        no_out("take", out)
+    no_out("take", out)
     x = as_array("take", a, "a")
     if axis is None:
         x, axis = _ravel(x), 0

@@ -438,8 +438,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     >>> dnp.round(dnp.array([0.25, 1.5, 2.5]), 1)
     Array([0.2, 1.5, 2.5], dtype=float32)
     """
-    if out is not None:
-        no_out("round", out)
+    no_out("round", out)
     x = as_array("round", a, "a")
     if not dtypes.is_inexact(x.dtype):
         if decimals < 0:
@@ -562,8 +561,7 @@ def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     >>> dnp.modf(-1.5)
     (Array(-0.5, dtype=float32, weak_type=True), Array(-1., dtype=float32, weak_type=True))
     """
-    if out is not None:
-        no_out("modf", out)
+    no_out("modf", out)
     (value,) = [lifted(operand) for operand in promote("modf", x, to_inexact=True)]
     negative = _sign_bit(value)
     size = _choose(negative, el.neg(value), value)
