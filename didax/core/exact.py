@@ -92,16 +92,17 @@ def exact_structure(treedef: Any) -> Any:
     >>> zero == minus, exact_structure(zero) == minus, exact_structure(zero) == pytree.structure({0.0: 2})
     (True, False, True)
     """
-    data = treedef.node_data()
-    if data is None:  # a leaf
+    if (data := treedef.node_data()) is None:  # a leaf
         return treedef
     kind, metadata = data
     children = treedef.children()
-    kept = [exact_structure(child) for child in children]
+    kept = [
+        child if child.num_leaves == child.num_nodes == 1 else exact_structure(child) for child in children
+    ]
     if kind is dict:
         named: Any = [ExactMetadata(name) if _holds_numbers(name) else name for name in metadata]
     else:
-        named = ExactMetadata(metadata) if _holds_numbers(metadata) else metadata
+        named = ExactMetadata(metadata) if metadata is not None and _holds_numbers(metadata) else metadata
     if named is metadata or (kind is dict and all(a is b for a, b in zip(named, metadata, strict=True))):
         if all(a is b for a, b in zip(kept, children, strict=True)):
             return treedef

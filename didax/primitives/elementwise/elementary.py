@@ -130,7 +130,7 @@ asin = elementary(
         lambda x: arctangent2(x, sqrt(_one_minus_square(x))),
         at_corners.symmetric("chlo.asin", "odd", at_corners.turned(at_corners.asinh_corner)),
     ),
-    jvp=lambda t, y, x: mul(t, rsqrt(_one_minus_square(x))),
+    jvp=lambda t, y, x: mul(t, rsqrt(_one_minus_square_beside_cuts(x))),
 )
 acos = elementary(
     "acos",
@@ -139,7 +139,7 @@ acos = elementary(
         lambda x: arctangent2(sqrt(_one_minus_square(x)), x),
         at_corners.symmetric("chlo.acos", "conjugate", at_corners.acos_corner),
     ),
-    jvp=lambda t, y, x: neg(mul(t, rsqrt(_one_minus_square(x)))),
+    jvp=lambda t, y, x: neg(mul(t, rsqrt(_one_minus_square_beside_cuts(x)))),
 )
 atan = elementary(
     "atan",
@@ -194,9 +194,14 @@ atan2 = binary("atan2", eager=np.arctan2, accepts="f",
 
 
 def _one_minus_square(x: Any) -> Any:
-    # 1 - x * x would cancel near 1. 1 - x would lose the sign of a zero imaginary part, as in `_plus_one`.
-    one_minus = neg(sub(x, 1)) if dtypes.is_complex(aval_of(x).dtype) else sub(1, x)
-    return mul(one_minus, _plus_one(x))
+    return mul(sub(1, x), add(x, 1))  # 1 - x * x would cancel near 1
+
+
+def _one_minus_square_beside_cuts(x: Any) -> Any:
+    """1 - x²; 1 - x would lose the sign of a zero imaginary part, as x + 1 in `_plus_one`."""
+    if not dtypes.is_complex(aval_of(x).dtype):
+        return _one_minus_square(x)
+    return mul(neg(sub(x, 1)), _plus_one(x))
 
 
 def _plus_one(x: Any) -> Any:
