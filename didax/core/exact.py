@@ -94,7 +94,7 @@ def exact_structure(treedef: Any) -> Any:
     """
     if (data := treedef.node_data()) is None:  # a leaf
         return treedef
-    kind, metadata = data
+    kind, metadata = cast(tuple[Any, Any], data)
     children = treedef.children()
     kept = [
         child if child.num_leaves == child.num_nodes == 1 else exact_structure(child) for child in children
