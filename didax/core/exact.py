@@ -101,12 +101,12 @@ def exact_structure(treedef: Any) -> Any:
     ]
     if kind is dict:
         named: Any = [ExactMetadata(name) if _holds_numbers(name) else name for name in metadata]
+        wrapped = any(type(name) is ExactMetadata for name in named)
     else:
-        named = ExactMetadata(metadata) if metadata is not None and _holds_numbers(metadata) else metadata
-    if named is metadata or (kind is dict and all(a is b for a, b in zip(named, metadata, strict=True))):
-        if all(a is b for a, b in zip(kept, children, strict=True)):
-            return treedef
-        named = metadata
+        wrapped = metadata is not None and _holds_numbers(metadata)
+        named = ExactMetadata(metadata) if wrapped else metadata
+    if not wrapped and all(a is b for a, b in zip(kept, children, strict=True)):
+        return treedef
     return pytree.with_children(kind, named, kept)
 
 
