@@ -367,3 +367,31 @@ sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
 def test_a_process_goes_on_while_programs_are_compiled_in_the_background(what: str):
     ended = run(BACKGROUND, what, XLA_FLAGS="")  # settings with which the compilation takes long
     assert (ended.returncode, ended.stdout, ended.stderr) == (7, "", "")
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy.linalg":  # in the middle of NumPy
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
+
+sys.meta_path.insert(0, Interrupt())
+try:
+    import didax
+except KeyboardInterrupt:
+    print("interrupted")
+import didax as dx
+print(float(dx.jit(dx.numpy.sum)(dx.numpy.ones(3))))
+"""
+
+
+@posix
+@pytest.mark.ci
+def test_an_import_that_was_interrupted_within_numpy_can_be_repeated():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED_IMPORT], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "interrupted\n3.0\n"), done.stderr

@@ -26,6 +26,7 @@ from didax.core import config, dtypes, monitoring, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import Constraint, Dim, Scope, Size, bounds, evaluate, is_symbolic
 from didax.core.errors import ArgumentError, message
+from didax.core.exact import exact_key, exact_structure
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import eager_trace
 from didax.core.ref import Ref, RefType
@@ -317,7 +318,7 @@ class BucketCalls:
             if len(calls) >= _MAX_CALLS:
                 calls.clear()
             if call is None or not call.trace.captures_tracers:
-                calls[signature] = call
+                calls[exact_key(signature)] = call
         return call
 
     def traced(
@@ -371,7 +372,7 @@ class BucketCalls:
         if not all(n > 0 for n in sizes.values()):
             return None
         kinds = tuple([(str(aval), aval.weak_type, aval.vma) for aval in types])
-        traces = self._cache.traces.setdefault((tree, options, kinds, static, axes), [])
+        traces = self._cache.traces.setdefault((exact_structure(tree), options, kinds, static, axes), [])
         trace = next((trace for trace in traces if trace.scope.holds(sizes)), None)
         if trace is None:
             function = self._static.filled(static)

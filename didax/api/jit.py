@@ -27,6 +27,7 @@ from didax.api.static import StaticArguments, as_names, as_numbers, with_gaps
 from didax.core import config, monitoring, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary
+from didax.core.exact import exact_key
 from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.ref import RefType, ref_type
 from didax.passes.key_reuse import is_on as key_reuse_is_on
@@ -107,7 +108,7 @@ class JitFunction(RepeatedCalls[P, R], FunctionObject):
             found = Specialization(staged, of_values, flat, donated, self._settings)
             # See Note [What a program was staged under]
             if not found.captures_tracers and config.state() is state:
-                self._cache.specializations[signature] = found
+                self._cache.specializations[exact_key(signature)] = found
         return found
 
     def _types(self, args: Any, kwargs: Any, static: Any) -> tuple[ShapedArray | RefType, ...]:

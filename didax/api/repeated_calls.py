@@ -20,6 +20,7 @@ from didax.api.static import StaticArguments
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import strip_internal_frames
+from didax.core.exact import exact_key
 from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.sharding import NamedSharding
 from didax.core.source import user_line
@@ -250,7 +251,7 @@ class RepeatedCalls(Generic[P, R]):
             order = _order_of_names(len(args), kwargs) if by_name else None
         runs = executable.loaded, executable.handlers, captured, order, donated
         call = RepeatedCall(executable, specialization, state, *runs, kept, key_flow, layouts)
-        self._cache.repeated_calls[key] = call
+        self._cache.repeated_calls[exact_key(key)] = call
 
 
 def _kind_of_call(

@@ -16,6 +16,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import as_length, is_symbolic
 from didax.core.dtypes import dtype as as_dtype
 from didax.core.errors import ArgumentError, message
+from didax.core.exact import exact_structure
 from didax.core.jaxpr import ClosedJaxpr, Jaxpr
 from didax.core.ref import Ref
 from didax.core.sharding import NamedSharding, Sharding
@@ -349,6 +350,7 @@ class Compiled(Stage):
         self._partition = partition
         self._executable = program.executable(partition)
         self._follow(traced)
+        self._structure = exact_structure(self.in_tree)
 
     @property
     def out_avals(self) -> Any:
@@ -365,7 +367,7 @@ class Compiled(Stage):
             )
         avals = tuple(x.type if isinstance(x, Ref) else aval_of(x) for x in leaves)
         wanted = self._traced.jaxpr.in_avals
-        if tree != self.in_tree or any(
+        if tree != self._structure or any(
             a.shape != b.shape or a.dtype != b.dtype for a, b in zip(avals, wanted, strict=True)
         ):
             raise TypeError(

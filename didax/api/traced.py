@@ -9,12 +9,13 @@ several functions must have one type, weakly typed results take the type of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from didax.api.flat import FlatFunction, argument_names
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.exact import exact_key
 from didax.core.jaxpr import Jaxpr, Var, eval_jaxpr
 from didax.core.ref import Ref
 from didax.core.tracing import Tracer
@@ -35,9 +36,9 @@ T = TypeVar("T", bound=_Captures)
 _memory = new_memory()
 
 
-def remembered(f: Any, key: Hashable, make: Callable[..., T], *args: Any) -> T:
+def remembered(f: Any, key: tuple[Any, ...], make: Callable[..., T], *args: Any) -> T:
     """`make(*args)`, computed once for each function, key and options in force, unless it captured tracers."""
-    key = (key, config.state(), tuple(axis_env.get().items()))
+    key = (*key, config.state(), tuple(axis_env.get().items()))
     try:
         known = _memory.setdefault(f, {})
     except TypeError:  # not hashable or not weakly referable: traced every time
@@ -46,7 +47,7 @@ def remembered(f: Any, key: Hashable, make: Callable[..., T], *args: Any) -> T:
     if found is None:
         found = make(*args)
         if not any(_is_of_one_run(x) for x in found.captured):
-            known[key] = found
+            known[exact_key(key)] = found
     return found
 
 

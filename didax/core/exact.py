@@ -2,14 +2,18 @@
 
 Python's `==` does not distinguish 0.0 from -0.0, nor 1 from 1.0 and True, and a NaN differs from itself. A program
 depends on the static numbers in it bit for bit, so a cache of programs whose keys hold such numbers puts `exact(value)`
-into the key. Objects of other classes are compared by their own `==`.
+into the key. Objects of other classes are compared by their own `==`; those of dataclasses that have the `==` of
+dataclasses, field by field.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, cast
 
 import numpy as np
+
+from didax.core import pytree
 
 _FLOATS = (float, complex, np.inexact)
 
@@ -39,7 +43,11 @@ def exact(value: Any) -> Any:
     >>> exact(0.0) == exact(-0.0), exact((1,)) == exact((True,)), exact(float("nan")) == exact(float("nan"))
     (False, False, True)
     """
-    return Exact(value) if isinstance(value, (*_FLOATS, tuple, frozenset)) else value
+    if isinstance(value, (*_FLOATS, tuple, frozenset)) or hasattr(
+        cast(Any, type(value)), "__dataclass_fields__"
+    ):
+        return Exact(value)
+    return value
 
 
 def value_of(stands: Any) -> Any:
@@ -54,6 +62,62 @@ def holds_floats(value: Any) -> bool:
     return isinstance(value, _FLOATS)
 
 
+class ExactMetadata(Exact):
+    """Metadata of a pytree node in a key: equal to other metadata of the same types and bits, wrapped or not."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # NumPy's scalars leave the comparison to this class
+
+    def __eq__(self, other: object) -> bool:
+        if other is self.value:
+            return True
+        return self._key == (other._key if isinstance(other, Exact) else _key(other))
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+def exact_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The key under which a cache keeps something, where structures of pytrees may be parts of the key.
+
+    The keys that are looked for stay as they are: `exact_structure` is needed on one side of a comparison.
+    """
+    return tuple([exact_structure(part) if hasattr(part, "node_data") else part for part in key])
+
+
+def exact_structure(treedef: Any) -> Any:
+    """An equal structure whose metadata, and whose keys of dicts, are compared by type and bits.
+
+    >>> zero, minus = pytree.structure({0.0: 1}), pytree.structure({-0.0: 1})
+    >>> zero == minus, exact_structure(zero) == minus, exact_structure(zero) == pytree.structure({0.0: 2})
+    (True, False, True)
+    """
+    if (data := treedef.node_data()) is None:  # a leaf
+        return treedef
+    kind, metadata = cast(tuple[Any, Any], data)
+    children = treedef.children()
+    kept = [
+        child if child.num_leaves == child.num_nodes == 1 else exact_structure(child) for child in children
+    ]
+    if kind is dict:
+        named: Any = [ExactMetadata(name) if _holds_numbers(name) else name for name in metadata]
+        wrapped = any(type(name) is ExactMetadata for name in named)
+    else:
+        wrapped = metadata is not None and _holds_numbers(metadata)
+        named = ExactMetadata(metadata) if wrapped else metadata
+    if not wrapped and all(a is b for a, b in zip(kept, children, strict=True)):
+        return treedef
+    return pytree.with_children(kind, named, kept)
+
+
+def _holds_numbers(value: Any) -> bool:
+    if isinstance(value, (tuple, frozenset)):
+        return any(map(_holds_numbers, cast("tuple[Any, ...]", value)))
+    return isinstance(value, (int, *_FLOATS, np.generic)) or hasattr(
+        cast(Any, type(value)), "__dataclass_fields__"
+    )
+
+
 def _key(value: Any) -> Any:
     kind = cast("type[Any]", type(value))
     if isinstance(value, tuple):
@@ -62,4 +126,16 @@ def _key(value: Any) -> Any:
         return kind, frozenset(map(_key, cast("frozenset[Any]", value)))
     if issubclass(kind, _FLOATS):  # `==` fails for NaN, and for zeros of different signs
         return kind, repr(value) if value != value or 0 in (value, value.real, value.imag) else value
+    if _is_compared_by_fields(kind):
+        return kind, *(
+            _key(getattr(value, field.name)) for field in dataclasses.fields(value) if field.compare
+        )
     return kind, value
+
+
+def _is_compared_by_fields(kind: Any) -> bool:
+    """Whether `==` of a class is what `dataclasses.dataclass` made, which compares the fields."""
+    if "__dataclass_params__" not in kind.__dict__:
+        return False
+    code = getattr(kind.__dict__.get("__eq__"), "__code__", None)
+    return code is not None and code.co_filename == "<string>"  # not a line of the user's

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import dataclasses
 import functools
 import gc
 import inspect
@@ -457,6 +458,70 @@ def test_static_zeros_of_either_sign_are_told_apart_and_a_nan_is_known_again():
     assert len(traced) == count + 1
     h = dx.checkpoint(lambda x, s: dnp.copysign(x, s), static_argnums=1)
     assert [float(h(1.0, s)) for s in (0.0, -0.0)] == [1, -1]
+
+
+@dx.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class _Scaled:
+    x: Any
+    by: Any = dataclasses.field(default=None, metadata={"static": True})
+
+
+class _ScaledNode(_Scaled):
+    """The same, registered by functions, with its factor in a tuple beside a text."""
+
+
+dx.tree_util.register_pytree_node(
+    _ScaledNode,
+    lambda n: ((n.x,), ("by", n.by)),
+    lambda metadata, children: _ScaledNode(*children, metadata[1]),
+)
+
+
+@pytest.mark.parametrize("numbers", [(0.0, -0.0), (1, 1.0), (np.float32(0), -np.float32(0))], ids=str)
+def test_metadata_and_keys_of_dicts_are_compared_by_type_and_bits(numbers):
+    """Two equal numbers, where the program depends on which one it is."""
+
+    def told(s):
+        return type(s.by).__name__, str(s.by)
+
+    def by_key(d):
+        return told(_Scaled(*reversed(*d.items())))
+
+    def by_scan(s):
+        return dx.lax.scan(scanned, s, None, length=1)[1]
+
+    seen: list[Any] = []
+    scanned = lambda s, _: (s, seen.append(told(s)))
+    wanted = [(type(n).__name__, str(n)) for n in numbers]
+    makes = {
+        _Scaled: told,
+        _ScaledNode: told,
+        (lambda x, n: {n: x}): by_key,
+        (lambda x, n: [_Scaled(x, n)]): lambda a: told(*a),
+    }
+    for make, tell in makes.items():
+        seen.clear()
+        f = dx.jit(lambda s, tell=tell: seen.append(tell(s)))
+        for n in numbers * 2:
+            f(make(1.0, n))
+        assert seen == wanted
+    seen.clear()
+    for n in numbers * 2:
+        by_scan(_Scaled(1.0, n))
+    assert seen == wanted
+    compiled = dx.jit(lambda s: s.x).lower(_Scaled(1.0, numbers[0])).compile()
+    assert compiled(_Scaled(2.0, numbers[0])) == 2
+    with pytest.raises(TypeError, match="exactly the types"):
+        compiled(_Scaled(2.0, numbers[1]))
+
+
+def test_fields_of_static_dataclasses_are_compared_by_type_and_bits():
+    traced = []
+    f = dx.jit(lambda x, s: traced.append(s) or x * s.by, static_argnums=1)
+    for by in (1, 1.0, True, 1, 1.0, True):
+        assert f(np.int32(2), _Scaled("", by)).dtype == ("float32" if type(by) is float else "int32")
+    assert [type(s.by) for s in traced] == [int, float, bool]
 
 
 def test_static_argument_in_the_middle(x):

@@ -477,3 +477,21 @@ def test_select_n_chooses_by_any_integer(dtype: str) -> None:
     which = np.array([0, 1, np.iinfo(dtype).max, np.iinfo(dtype).min], dtype)
     found = lax.select_n(dnp.asarray(which, dtype), *np.float32([[1] * 4, [2] * 4, [3] * 4]))
     assert found.tolist() == [1, 2, 3, 1]
+
+
+@pytest.mark.parametrize("name", ["asin", "acos", "asinh", "acosh", "atanh", "sqrt", "log"])
+def test_derivatives_at_branch_cuts_are_those_of_the_side_of_a_signed_zero(name):
+    """On the axes beside each of four numbers: the derivative a little further on the same side of the axis."""
+    f, at = getattr(dx.lax, name), np.array([-2.0, -0.5, 0.5, 2.0])
+    zero, near = (np.repeat([z, -z], 4) for z in (0.0, 1e-6))
+    cuts, beside = (
+        np.concatenate([_complex(np.tile(at, 2), e), _complex(e, np.tile(at, 2))]) for e in (zero, near)
+    )
+    derivatives = dx.jit(dx.vmap(dx.grad(f, holomorphic=True)))
+    np.testing.assert_allclose(derivatives(cuts), derivatives(beside), rtol=1e-4, atol=1e-5)
+
+
+def _complex(real, imag):
+    both = np.empty(real.shape, np.complex64)
+    both.real, both.imag = real, imag
+    return both

@@ -17,7 +17,7 @@ import didax.numpy as dnp
 from didax import lax
 from didax.primitives.linalg import eigen, lu, qr, similarity, svd, triangular
 from didax.xla.lowering import lower_module
-from tests.checks import assert_close, check_grads
+from tests.checks import assert_close, check_grads, first
 
 EVALUATE = pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit], ids=["eager", "jit"])
 RNG = np.random.default_rng(0)
@@ -355,3 +355,18 @@ def test_factorisations_take_the_memory_of_operands_that_nobody_needs() -> None:
     for zero in zeros:
         assert np.abs(zero).max() < 1e-4
     assert_close(det, np.linalg.det(a) * np.linalg.det(x) - 1, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", first(["complex128", "float64"]))
+def test_columns_of_a_complete_q_turn_among_themselves_as_the_reflections_do(dtype):
+    """Derivatives by central differences; a matrix that needs no reflection, where Q jumps, has finite ones."""
+    x, direction, weights = np.random.default_rng(0).normal(size=(3, 4, 4)).astype(dtype) * np.dtype(
+        dtype
+    ).type(1 + (0.5j if "c" in dtype else 0))
+    x, direction, h = x[:, :2], direction[:, :2], 1e-6
+    with dx.enable_x64(True):
+        f = dx.jit(lambda x: dnp.real(lax.linalg.qr(x, full_matrices=True)[0] * weights).sum())
+        wanted = (f(x + h * direction) - f(x - h * direction)) / (2 * h)
+        np.testing.assert_allclose(dx.jvp(f, (x,), (direction,))[1], wanted, rtol=1e-6)
+        np.testing.assert_allclose(np.sum(dx.grad(f)(x) * direction).real, wanted, rtol=1e-6)
+        assert np.isfinite(dx.grad(f)(np.eye(4, 2, dtype=dtype))).all()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.avals import aval_of
 from didax.primitives import complex_functions as at_corners
 from didax.primitives import numpy_rules
 from didax.primitives.elementwise.arithmetic import add, div, mul, neg, number_like, square, sub
@@ -129,7 +130,7 @@ asin = elementary(
         lambda x: arctangent2(x, sqrt(_one_minus_square(x))),
         at_corners.symmetric("chlo.asin", "odd", at_corners.turned(at_corners.asinh_corner)),
     ),
-    jvp=lambda t, y, x: mul(t, rsqrt(_one_minus_square(x))),
+    jvp=lambda t, y, x: mul(t, rsqrt(_one_minus_square_beside_cuts(x))),
 )
 acos = elementary(
     "acos",
@@ -138,7 +139,7 @@ acos = elementary(
         lambda x: arctangent2(sqrt(_one_minus_square(x)), x),
         at_corners.symmetric("chlo.acos", "conjugate", at_corners.acos_corner),
     ),
-    jvp=lambda t, y, x: neg(mul(t, rsqrt(_one_minus_square(x)))),
+    jvp=lambda t, y, x: neg(mul(t, rsqrt(_one_minus_square_beside_cuts(x)))),
 )
 atan = elementary(
     "atan",
@@ -170,13 +171,13 @@ asinh = elementary(
     "asinh",
     eager=np.arcsinh,
     lower=at_corners.symmetric("chlo.asinh", "odd", at_corners.asinh_corner),
-    jvp=lambda t, y, x: mul(t, rsqrt(add(square(x), 1))),
+    jvp=lambda t, y, x: mul(t, rsqrt(_plus_one(square(x)))),
 )
 acosh = elementary(
     "acosh",
     eager=np.arccosh,
     lower=at_corners.symmetric("chlo.acosh", "conjugate", at_corners.acosh_corner),
-    jvp=lambda t, y, x: mul(t, mul(rsqrt(sub(x, 1)), rsqrt(add(x, 1)))),
+    jvp=lambda t, y, x: mul(t, mul(rsqrt(sub(x, 1)), rsqrt(_plus_one(x)))),
 )
 atanh = elementary(
     "atanh",
@@ -194,6 +195,18 @@ atan2 = binary("atan2", eager=np.arctan2, accepts="f",
 
 def _one_minus_square(x: Any) -> Any:
     return mul(sub(1, x), add(x, 1))  # 1 - x * x would cancel near 1
+
+
+def _one_minus_square_beside_cuts(x: Any) -> Any:
+    """1 - x²; 1 - x would lose the sign of a zero imaginary part, as x + 1 in `_plus_one`."""
+    if not dtypes.is_complex(aval_of(x).dtype):
+        return _one_minus_square(x)
+    return mul(neg(sub(x, 1)), _plus_one(x))
+
+
+def _plus_one(x: Any) -> Any:
+    """x + 1; an imaginary part of -0.0 keeps its sign, which tells the side of a branch cut."""
+    return sub(x, -1) if dtypes.is_complex(aval_of(x).dtype) else add(x, 1)
 
 
 def _over_square_norm(a: Any, b: Any) -> Any:

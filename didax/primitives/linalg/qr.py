@@ -15,7 +15,7 @@ from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import may_exceed, min_dim
 from didax.core.errors import message
-from didax.primitives.elementwise import add, sub
+from didax.primitives.elementwise import abs_, add, gt, mul, sub
 from didax.primitives.elementwise_operands import NOT_LINEAR
 from didax.primitives.linalg.lu import take_rows
 from didax.primitives.linalg.matrix import (
@@ -34,6 +34,7 @@ from didax.primitives.linalg.matrix import (
     triu,
     with_matrix,
 )
+from didax.primitives.linalg.solve import det, identity, solve, where_matrix
 from didax.primitives.linalg.triangular import triangular_solve
 from didax.primitives.scalars import scalar_like
 from didax.primitives.slicing import pad, slice_axis
@@ -106,8 +107,8 @@ def _qr_tangents(q: Any, r: Any, t: Any) -> list[Any]:
     """Tangents of the factors.
 
     With k = min(m, n) and C = Q^H A' R1^-1 for the leading k columns, Q' = Q W, where W is the skew-Hermitian matrix
-    whose lower triangle is that of C, and R' = Q^H A' - W R. Columns of Q beyond k turn towards the first k, and not
-    among themselves: see Note [Degenerate gaps].
+    whose lower triangle is that of C, and R' = Q^H A' - W R. Columns of Q beyond k turn towards the first k by W, and
+    among themselves as the reflections do, by `_turn_of_complement`.
     """
     ndim, (m, n), k_all = aval_of(q).ndim, aval_of(t).shape[-2:], aval_of(q).shape[-1]
     k = min_dim(m, n)
@@ -120,11 +121,47 @@ def _qr_tangents(q: Any, r: Any, t: Any) -> list[Any]:
     turn = sub(below, adjoint(below))
     if dtypes.is_complex(aval_of(c).dtype):
         turn = add(turn, sub(on_diagonal(c), real_diagonal(c)))
+    if may_exceed(
+        k_all, k if dtypes.is_complex(aval_of(q).dtype) else k + 1
+    ):  # one real column keeps its sign
+        turn = add(
+            turn,
+            pad(
+                _turn_of_complement(q, matmul(q, turn), k),
+                scalar_like(0, aval_of(c).dtype),
+                ((0, 0, 0),) * (ndim - 2) + ((k, 0, 0),) * 2,
+            ),
+        )
     q_dot = matmul(q, turn)
     if may_exceed(m, k_all):  # n = k, where it does exceed; else q is square, and there is nothing outside
         outside = slice_axis(sub(t, matmul(q, moved)), 0, k, ndim - 1)
         q_dot = add(q_dot, triangular_solve(r1, outside))
     return [q_dot, triu(sub(moved, matmul(turn, r)))]
+
+
+def _turn_of_complement(q: Any, q_dot: Any, k: int) -> Any:
+    """X = Q2^H Q2', where Q2 are the columns of a complete Q beyond the first k, and `q_dot` is the tangent without X.
+
+    A product of k reflections is I + (E - Q1) M E2^H, where Q1 are its first k columns, E and E2 those columns of I and
+    the others, and (I - Q11)^H M = Q21^H for the upper and lower blocks of Q1. So X = Q12^H M' - Q2^H Q1' M. Where a
+    column needs no reflection, the next one jumps, and X is 0.
+    """
+    ndim, n = aval_of(q).ndim, aval_of(q).shape[-1]
+
+    def block(x: Any, upper: bool, left: bool) -> Any:
+        rows = slice_axis(x, 0, k, ndim - 2) if upper else slice_axis(x, k, n, ndim - 2)
+        return slice_axis(rows, 0, k, ndim - 1) if left else slice_axis(rows, k, n, ndim - 1)
+
+    q11, q21, q12 = block(q, True, True), block(q, False, True), block(q, True, False)
+    q1_dot, q2 = slice_axis(q_dot, 0, k, ndim - 1), slice_axis(q, k, n, ndim - 1)
+    eye = identity(aval_of(q11))
+    a = sub(eye, q11)
+    smooth = gt(abs_(det(a)), 0.5)  # the product of the reflections' factors, each at least 1, or 0
+    a = adjoint(where_matrix(smooth, a, eye))
+    m = solve(a, adjoint(q21))
+    m_dot = solve(a, add(adjoint(block(q_dot, False, True)), matmul(adjoint(block(q_dot, True, True)), m)))
+    x = sub(matmul(adjoint(q12), m_dot), matmul(adjoint(q2), matmul(q1_dot, m)))
+    return where_matrix(smooth, x, mul(x, 0))
 
 
 class Geqrf(MatrixPrimitive):

@@ -80,7 +80,7 @@ def _solve(a: Any, b: Any) -> Sequence[Any]:
     x = triangular_solve(factors, take_rows(b, permutation), left_side=True, lower=True, unit_diagonal=True)
     x = triangular_solve(factors, x, left_side=True)
     ok = reduce_and_p.bind(ne(diagonal(factors), 0), axes=(aval_of(a).ndim - 2,))
-    return [_where_matrix(ok, x, full(aval_of(x).shape, nan_of(aval_of(x).dtype), aval_of(x).dtype))]
+    return [where_matrix(ok, x, full(aval_of(x).shape, nan_of(aval_of(x).dtype), aval_of(x).dtype))]
 
 
 class Solve(MatrixPrimitive):
@@ -132,7 +132,7 @@ class Solve(MatrixPrimitive):
         return fold_right_sides(lambda columns: self.bind(a, columns), b, b_dim, 1), 0
 
 
-def _where_matrix(chosen: Any, x: Any, otherwise: Any) -> Any:
+def where_matrix(chosen: Any, x: Any, otherwise: Any) -> Any:
     """`x` for the matrices that are chosen, `otherwise` for the others."""
     chosen = broadcast_in_dim(chosen, aval_of(x).shape, tuple(range(aval_of(chosen).ndim)))
     return where(chosen, x, otherwise)
@@ -273,7 +273,7 @@ def adjugate(a: Any) -> Any:
     v, c, w, vanishes = _raising(stop_gradient_p.bind(a))
     cw = transposed(scale_columns(w, c))
     one = identity(aval_of(a))
-    m = _where_matrix(vanishes, one, add(a, matmul(v, cw)))
+    m = where_matrix(vanishes, one, add(a, matmul(v, cw)))
     inverse = solve_p.bind(m, one)
     inverse_v = matmul(inverse, v)
     k = matmul(cw, inverse_v)
@@ -281,7 +281,7 @@ def adjugate(a: Any) -> Any:
     inside = matmul(inverse_v, matmul(transposed(_cofactors(k)), matmul(cw, inverse)))
     factor, det_k = (broadcast_in_dim(det_p.bind(x), aval_of(a).shape, _batch(a)) for x in (m, k))
     out = mul(factor, add(mul(det_k, inverse), inside))
-    return _where_matrix(vanishes, full(aval_of(a).shape, 0, aval_of(a).dtype), out)
+    return where_matrix(vanishes, full(aval_of(a).shape, 0, aval_of(a).dtype), out)
 
 
 def _raising(a: Any) -> tuple[Any, Any, Any, Any]:

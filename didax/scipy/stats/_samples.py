@@ -99,6 +99,8 @@ def rankdata(
     check_choice("rankdata", "method", method, *_RANKS)
     x, along = _sample("rankdata", a, axis, nan_policy)
     dtype = inexact(x.dtype, x.weak_type)[0]
+    if not x.size:
+        return x.astype(dtype)
     ranks, moved = _along_rows(x, along, lambda row: _row_ranks(row, method).astype(dtype))
     out = dnp.moveaxis(ranks.reshape(moved), -1, along)
     if not dtypes.is_inexact(x.dtype):
