@@ -134,6 +134,24 @@ def test_densities_of_large_parameters_keep_their_digits(dtype: str) -> None:
             np.testing.assert_allclose(found, wanted, 8 * eps, 8 * eps, err_msg=name)
 
 
+def test_vectors_of_large_parameters_keep_their_digits() -> None:
+    """mpmath's values; gamma functions of these parameters are of size 1e7, and float32 has seven digits."""
+    p, counts = np.float32([0.25, 0.3125, 0.4375]), np.array([250100, 312400, 437500])
+    alpha = np.float32([2.0**20, 2.0**19, 2.0**19])
+    points = np.float32([0.5, 0.25, 0.25])
+
+    @dx.jit
+    def values_and_slopes(p: Any, alpha: Any) -> Any:
+        return (dx.value_and_grad(lambda p: stats.multinomial.logpmf(counts, 1_000_000, p))(p),
+                dx.value_and_grad(lambda a: stats.dirichlet.logpdf(points, a))(alpha))  # fmt: skip
+
+    (log_p, by_p), (log_density, by_alpha) = values_and_slopes(p, alpha)
+    np.testing.assert_allclose(log_p, -14.00136543462506, 1e-6)
+    np.testing.assert_allclose(by_p, counts / p, 1e-6)
+    np.testing.assert_allclose(log_density, 14.4510813191215, 1e-6)
+    np.testing.assert_allclose(by_alpha, 0.5 / alpha - 0.25 / 2**20, atol=1e-8)
+
+
 def test_the_slope_of_a_certain_binomial_outcome() -> None:
     """All trials succeed: no share of failures is divided by."""
     by_p = dx.jit(dx.grad(lambda p: stats.binom.logpmf(25.0, 25.0, p)))
