@@ -250,6 +250,17 @@ def test_gradients_of_closed_forms(name: str, args: tuple[float, ...]) -> None:
             np.testing.assert_allclose(slope, (float(high) - float(low)) / (2 * step), rtol=1e-5)
 
 
+def test_tails_of_the_normal_law() -> None:
+    """Where erf is near 1 or -1, and takes a few values only; between them, the numbers of the inverse of erf."""
+    bounds = np.float32([[5, 9], [-np.inf, -4], [-1, 2.5]])
+    x = np.asarray(random.truncated_normal(random.key(0), *bounds.T[:, :, None], (3, N // 5)))
+    for row, (low, high) in zip(x, bounds.tolist(), strict=True):
+        assert low < row.min() and row.max() < high
+        assert stats.kstest(row.astype("float64"), stats.truncnorm(low, high).cdf).pvalue > CHANCE
+    known = random.truncated_normal(random.key(0), 5.0, 9.0, (3, N // 5))
+    np.testing.assert_allclose(x[0], known[0], rtol=1e-6)
+
+
 def test_double_sided_maxwell_has_two_sides() -> None:
     x = np.asarray(random.double_sided_maxwell(random.key(0), 1.0, 2.0, (N,))) - 1
     assert stats.kstest(np.abs(x), stats.maxwell(scale=2).cdf).pvalue > CHANCE
