@@ -117,6 +117,17 @@ _I1E_FAR = (
     2.96262899764595e-16, -3.209525921993424e-17, -4.6503053684893586e-17, 4.414348323071708e-18,
     7.517296310842105e-18,
 )  # fmt: skip
+# x (1 - I1(x) / I0(x))
+_I1_SHORT_OF_I0_FAR = (
+    0.5087044228290216, 0.009033638646327165, 0.0003509928487727511, 2.4000438429103217e-05, 2.5485427408775527e-06,
+    3.815519410045759e-07, 6.38753641011317e-08, 6.6051001834962115e-09, -1.8998605836339407e-09,
+    -1.3857621284106344e-09, -3.5482727891548183e-10, 1.7935629684276216e-11, 4.3893201231448725e-11,
+    9.909087325171574e-12, -2.9337562818440347e-12, -1.868545673432971e-12, 5.5121282669304276e-14,
+    2.664203181431419e-13, 2.5122977643761473e-14, -3.7098265218993585e-14, -6.609888009612634e-15,
+    5.532217388870571e-15, 1.2354019503152016e-15, -9.160955002561895e-16, -2.000192459517415e-16,
+    1.6754366178747272e-16, 2.730460268177031e-17, -3.2694103140690045e-17, -2.258234342395762e-18,
+    6.490308118909792e-18,
+)  # fmt: skip
 _E1_FAR = (
     0.8121695479291701, 0.19877948214947017, -0.013589634127867593, 0.0029498916375537004,
     -0.0003907636762266594, 9.295514456059183e-05, -1.4795052892102334e-05, 3.8005682780246923e-06,
@@ -198,10 +209,20 @@ def _over_x(y: Any, x: Any) -> Any:
     return where(is_zero, like(0.5, x), div(y, where(is_zero, like(1, x), x)))
 
 
+def _i1e_short_of_i0e(x: Any) -> Any:
+    """exp(-|x|) (I0(x) - I1(|x|)), which is i0e(x) / (2 |x|) far from 0, where the two are nearly the same."""
+    size = abs_(x)
+    near = le(size, 8)
+    far = where(near, like(8, x), size)
+    short = div(chebyshev(sub(div(16, far), 1), _I1_SHORT_OF_I0_FAR), far)
+    y = bessel_i0e(size)
+    return where(near, sub(y, bessel_i1e(size)), mul(y, short))
+
+
 bessel_i0e = composed("bessel_i0e", _bessel_i0e,
-                    lambda t, y, x: mul(t, sub(bessel_i1e(x), mul(sign(x), y))))  # fmt: skip
+                    lambda t, y, x: mul(t, neg(mul(sign(x), _i1e_short_of_i0e(x)))))  # fmt: skip
 bessel_i1e = composed("bessel_i1e", _bessel_i1e,
-                    lambda t, y, x: mul(t, sub(bessel_i0e(x), add(mul(sign(x), y), _over_x(y, x)))))  # fmt: skip
+                    lambda t, y, x: mul(t, sub(_i1e_short_of_i0e(x), _over_x(y, x))))  # fmt: skip
 bessel_i0 = composed("bessel_i0", lambda x: mul(exp(abs_(x)), _bessel_i0e(x)),
                    lambda t, y, x: mul(t, bessel_i1(x)))  # fmt: skip
 bessel_i1 = composed("bessel_i1", lambda x: mul(exp(abs_(x)), _bessel_i1e(x)),

@@ -44,6 +44,7 @@ from didax.primitives.elementwise import (
     shift_right_logical,
     sub,
 )
+from didax.primitives.fitted import ndtr, ndtri
 from didax.primitives.random_bits import random_bits_p
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
@@ -119,7 +120,10 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
         shape = np.broadcast_shapes(aval_of(lower).shape, aval_of(upper).shape)
     words, shape, dtype = arguments("truncated_normal", key, shape, dtype)
     low, high = parameters("truncated_normal", shape, dtype, lower=lower, upper=upper)
-    return _truncated_normal(words, low, high, shape=shape, dtype=dtype)
+    has_middle = (
+        type(lower) in _PYTHON_SCALARS and type(upper) in _PYTHON_SCALARS and lower < 2 and upper > -2
+    )
+    return _truncated_normal(words, low, high, shape=shape, dtype=dtype, tails=not has_middle)
 
 
 @array_function
@@ -200,14 +204,25 @@ def normal_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> A
 
 @compiled_program
 def _truncated_normal(
-    words: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]
+    words: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], tails: bool
 ) -> Any:
+    """By the inverse of erf; with `tails`, where the bounds are both above 2 or below -2, by the smaller share.
+
+    There erf is near 1 or -1, and takes few values: ten in float32 beyond 5. In exact numbers both ways are one.
+    """
     root = dtype.type(math.sqrt(2))
     uniforms = floats_between(
         words, erf.bind(div.bind(low, root)), erf.bind(div.bind(high, root)), shape, dtype
     )
+    numbers = mul.bind(root, erf_inv.bind(uniforms))
+    if tails:
+        above, below = ge.bind(low, dtype.type(2)), le.bind(high, dtype.type(-2))
+        first, last = [ndtr(where(above, neg.bind(x), x)) for x in (low, high)]
+        share = add.bind(first, mul.bind(unit_floats(words, shape, dtype), sub.bind(last, first)))
+        at = ndtri(where(or_.bind(above, below), share, scalar_like(0.5, dtype)))
+        numbers = where(above, neg.bind(at), where(below, at, numbers))
     inside = nextafter(low, high), nextafter(high, low)  # rounding must not reach the bounds
-    return clamp.bind(inside[0], mul.bind(root, erf_inv.bind(uniforms)), inside[1])
+    return clamp.bind(inside[0], numbers, inside[1])
 
 
 @compiled_program

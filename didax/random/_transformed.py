@@ -19,7 +19,7 @@ from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import message
 from didax.core.tracing import Tracer
-from didax.primitives.convert import convert_element_type
+from didax.primitives.convert import convert_element_type, stop_gradient_p
 from didax.primitives.elementwise import (
     abs_,
     add,
@@ -40,6 +40,7 @@ from didax.primitives.elementwise import (
     sub,
     tan,
 )
+from didax.primitives.random_wald import wald_sample
 from didax.primitives.select import where
 from didax.primitives.shape import reduce_sum
 from didax.random._keys import child
@@ -334,12 +335,14 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
 @compiled_program
 def _wald(words: Any, mean: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Take one of the two roots of the equation whose right-hand side is a squared normal number."""
+    given, mean = mean, stop_gradient_p.bind(mean)
     v = square(normal_floats(child(words, 0), shape, dtype))
     z = unit_floats(child(words, 1), shape, dtype)
     mv = mul(mean, v)
     # mean (1 + (mv - sqrt(4 mv + mv^2)) / 2), written so that its terms do not cancel for large mv
     small = div(mul(mean, 2), add(add(mv, 2), sqrt(mul(mv, add(mv, 4)))))
-    return where(le(z, div(mean, add(mean, small))), small, div(square(mean), small))
+    x = where(le(z, div(mean, add(mean, small))), small, div(square(mean), small))
+    return wald_sample(x, given)
 
 
 @array_function

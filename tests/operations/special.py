@@ -13,6 +13,7 @@ from scipy import special
 from didax import lax
 from didax.core.avals import aval_of
 from didax.primitives.random_gamma import random_gamma_p
+from didax.primitives.random_wald import wald_sample
 from didax.primitives.special import gamma_density, log_random_gamma_grad
 from didax.random._gamma import _gamma_jaxpr
 from tests.operations.row import NARROW, Operation
@@ -79,5 +80,7 @@ ROWS = [
               differentiable=False, rtol={"float32": 2e-5, "float64": 1e-9}),
     Operation("log_random_gamma_grad", log_random_gamma_grad, log_slope, draw_with_logarithm, ("float64",),
               differentiable=False, rtol={"float64": 1e-5}),
+    Operation("wald_sample", wald_sample, lambda x, mean: x, draw, DTYPES[:2],
+              differentiable=False),  # at a fixed quantile: tests/random/test_distributions.py
 ]  # fmt: skip
 ROWS = [replace(row, is_costly=True) for row in ROWS]

@@ -134,6 +134,48 @@ def test_densities_of_large_parameters_keep_their_digits(dtype: str) -> None:
             np.testing.assert_allclose(found, wanted, 8 * eps, 8 * eps, err_msg=name)
 
 
+def test_vectors_of_large_parameters_keep_their_digits() -> None:
+    """mpmath's values; gamma functions of these parameters are of size 1e7, and float32 has seven digits."""
+    p, counts = np.float32([0.25, 0.3125, 0.4375]), np.array([250100, 312400, 437500])
+    alpha = np.float32([2.0**20, 2.0**19, 2.0**19])
+    points = np.float32([0.5, 0.25, 0.25])
+
+    @dx.jit
+    def values_and_slopes(p: Any, alpha: Any) -> Any:
+        return (dx.value_and_grad(lambda p: stats.multinomial.logpmf(counts, 1_000_000, p))(p),
+                dx.value_and_grad(lambda a: stats.dirichlet.logpdf(points, a))(alpha))  # fmt: skip
+
+    (log_p, by_p), (log_density, by_alpha) = values_and_slopes(p, alpha)
+    np.testing.assert_allclose(log_p, -14.00136543462506, 1e-6)
+    np.testing.assert_allclose(by_p, counts / p, 1e-6)
+    np.testing.assert_allclose(log_density, 14.4510813191215, 1e-6)
+    np.testing.assert_allclose(by_alpha, 0.5 / alpha - 0.25 / 2**20, atol=1e-8)
+
+
+# Where a derivative made of the value has few digits, or none: function, arguments, by which, mpmath's slope.
+SLOPES: list[tuple[str, str, tuple[float, ...], int, float]] = [
+    ("vonmises", "logpdf", (2.0**-10, 2.0**18), 1, 1.4305133315013289e-6),
+    ("logistic", "sf", (-24.0,), 0, -3.7751345439940649e-11), ("expon", "cdf", (24.0,), 0, 3.775134544279098e-11),
+    ("gumbel_r", "sf", (-3.0,), 0, -3.8005425040443577e-8), ("gumbel_l", "cdf", (3.0,), 0, 3.8005425040443577e-8),
+    ("pareto", "cdf", (2.0, 30.0), 0, 1.3969838619232178e-8), ("cauchy", "logpdf", (2.0**70,), 0, -2.0**-69),
+    ("gamma", "logsf", (0.0, 2.0**-10), 1, 0.0), ("chi2", "logsf", (0.0, 2.0**-10), 1, 0.0),
+    ("bernoulli", "pmf", (1.0, 0.0), 1, 1.0),
+    ("betabinom", "logpmf", (0.0, 1.0, 2.0**-20, 1024.0), 2, -2.0**-10),
+]  # fmt: skip
+
+
+def test_slopes_keep_their_digits() -> None:
+    def slopes(points: Any) -> Any:
+        return [
+            dx.grad(getattr(getattr(stats, name), kind), i)(*at)
+            for at, (name, kind, _, i, _) in zip(points, SLOPES, strict=True)
+        ]
+
+    found = dx.jit(slopes)([tuple(np.float32(x) for x in at) for _, _, at, _, _ in SLOPES])
+    for slope, row in zip(found, SLOPES, strict=True):
+        np.testing.assert_allclose(slope, row[-1], 2e-3, err_msg=f"{row}")
+
+
 def test_the_slope_of_a_certain_binomial_outcome() -> None:
     """All trials succeed: no share of failures is divided by."""
     by_p = dx.jit(dx.grad(lambda p: stats.binom.logpmf(25.0, 25.0, p)))

@@ -13,6 +13,7 @@ import math
 from typing import Any
 
 import didax.numpy as dnp
+from didax.lax import stop_gradient
 from didax.scipy.special import betainc, betaincc, gammainc, gammaincc
 from didax.scipy.stats._distributions import log_of_smaller
 from didax.scipy.stats._parts import log_beta_density, log_binomial, log_gamma_density, log_poisson
@@ -38,7 +39,7 @@ def gamma_logcdf(z: Any, a: Any) -> Any:
     """Where the share vanishes, by the continued fraction of the lower incomplete gamma function (DLMF 8.9.1)."""
     inside = (z > 0) & (z < a)
     far = inside & (log_poisson(a, dnp.where(inside, z, 1)) < _least_log(z))
-    usual = _gamma_logcdf_near(dnp.where(far, a, z), a)
+    usual = _gamma_logcdf_near(dnp.where(far, stop_gradient(a), z), a)
     x, shape = dnp.where(far, z, 1), dnp.where(far, a, 100)
     below = shape + 2 * _STEPS + 1
     for k in range(_STEPS, 0, -1):
@@ -50,7 +51,7 @@ def gamma_logcdf(z: Any, a: Any) -> Any:
 def gamma_logsf(z: Any, a: Any) -> Any:
     """Where the tail vanishes, by the continued fraction of gammaincc (DLMF 8.9.2)."""
     far = (z > a + 1) & (log_gamma_density(a, dnp.where(z > 0, z, 1)) < _least_log(z))
-    usual = _gamma_logsf_near(dnp.where(far, a, z), a)
+    usual = _gamma_logsf_near(dnp.where(far, stop_gradient(a), z), a)
     x, shape = dnp.where(far, z, 100), dnp.where(far, a, 1)
     below = x + (2 * _STEPS + 1) - shape
     for k in range(_STEPS, 0, -1):
@@ -92,7 +93,7 @@ def _beta_log_share(z: Any, a: Any, b: Any, lower: bool) -> Any:
     first, last = (a, b) if lower else (b, a)
     weight = log_binomial(a, b, dnp.where(inside, z, 0.5))
     far = inside & (weight < _least_log(z))
-    usual = (_beta_logcdf_near if lower else _beta_logsf_near)(dnp.where(far, mean, z), a, b)
+    usual = (_beta_logcdf_near if lower else _beta_logsf_near)(dnp.where(far, stop_gradient(mean), z), a, b)
     z, m, n = [dnp.where(far, x, safe) for x, safe in ((z, 0.25 if lower else 0.75), (first, 1), (last, 1))]
     x, below = z if lower else 1 - z, 1
     for k in range(_STEPS, -1, -1):

@@ -3,6 +3,7 @@
     log1mexp_of_exp(z)         log(1 - exp(-exp(z)))
     exp_or_inf(z)              exp(z); power_of_size(z, b) is abs(z)^b
     log1p_square(z)            log(1 + z^2), which does not overflow
+    one_minus_exp(x)           1 - exp(-x), and logistic_cdf(z): with all digits of small derivatives
     log_poisson(k, mu)         log(mu^k exp(-mu) / k!)
     log_binomial_of_trials(n, k, p), log_beta_binomial(n, k, a, b)    probabilities of k among n
     log_mass(a, b)             log(Phi(b) - Phi(a)), for the normal distribution, as a pair: see there
@@ -22,7 +23,7 @@ from didax.nn.activations import log1mexp
 from didax.numpy.ufunc import ufunc
 from didax.primitives import densities
 from didax.primitives.gamma_quotients import sum_and_error
-from didax.scipy.special import erfcx, ndtr
+from didax.scipy.special import erfcx, expit, ndtr
 
 LOG_2PI = math.log(2 * math.pi)
 
@@ -60,13 +61,26 @@ def power_of_size(z: Any, exponent: Any) -> Any:
     return dnp.where(zero, 0, dnp.where(over, math.inf, power))
 
 
+def one_minus_exp(x: Any) -> Any:
+    """1 - exp(-x) for x >= 0, whose derivative vanishes as exp(-x): that of expm1, from its value, ends at 1e-7."""
+    small = x < 1
+    return dnp.where(small, -dnp.expm1(-dnp.where(small, x, 0)), 1 - dnp.exp(-dnp.where(small, 1, x)))
+
+
+def logistic_cdf(z: Any) -> Any:
+    """1 / (1 + exp(-z)) by its smaller tail, whose derivative has all digits on both sides."""
+    below = z < 0
+    tail = expit(dnp.where(below, z, -z))
+    return dnp.where(below, tail, 1 - tail)
+
+
 def log1p_square(z: Any) -> Any:
     """log(1 + z^2), also where z^2 overflows."""
     size = abs(z)
     large = size > 1e4
-    inverse = 1 / dnp.where(large, size, 1)
+    far = dnp.where(large, size, 1)
     return dnp.where(
-        large, dnp.log1p(inverse * inverse) - 2 * dnp.log(inverse), dnp.log1p(dnp.where(large, 0, z) ** 2)
+        large, dnp.log1p((1 / far) ** 2) + 2 * dnp.log(far), dnp.log1p(dnp.where(large, 0, z) ** 2)
     )
 
 
@@ -89,7 +103,8 @@ def log_beta_binomial(n: Any, k: Any, a: Any, b: Any) -> Any:
     wins, losses = k + a, rest + b
     p = stop_gradient(wins / (wins + losses))
     terms = log_binomial(k, rest, p) + log_binomial(a, b, p) - log_binomial(wins, losses, p)
-    return terms + dnp.log((1 / wins + 1 / losses) / (1 / a + 1 / b))
+    # In quotients that are 1 where k or n - k is 0: then neither depends on a or b, which may be tiny.
+    return terms + dnp.log((wins + losses) / (a + b) * (a / wins) * (b / losses))
 
 
 def log_mass(a: Any, b: Any) -> tuple[Any, Any]:

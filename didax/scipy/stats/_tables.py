@@ -17,7 +17,6 @@ from didax.primitives.gamma_quotients import minus_log1p
 from didax.scipy.special import (
     betainc,
     betaln,
-    expit,
     gammainc,
     gammaincc,
     gammaln,
@@ -50,6 +49,8 @@ from didax.scipy.stats._parts import (
     log_mass,
     log_poisson,
     log_ratio,
+    logistic_cdf,
+    one_minus_exp,
     power_of_size,
 )
 
@@ -136,7 +137,7 @@ CONTINUOUS: list[Distribution] = [
         logsf=lambda z: log_ndtr(-z), ppf=ndtri, isf=lambda q: -ndtri(q)),
     continuous(
         "expon", "The exponential distribution.", support=_from(0), also="pdf",
-        logpdf=lambda z: -z, logsf=lambda z: -z, sf=lambda z: dnp.exp(-z), cdf=lambda z: -dnp.expm1(-z),
+        logpdf=lambda z: -z, logsf=lambda z: -z, sf=lambda z: dnp.exp(-z), cdf=one_minus_exp,
         logcdf=log1mexp, ppf=lambda q: -dnp.log1p(-q)),
     continuous(
         "gamma", "The gamma distribution of shape a.", "a", support=_from(0), valid=_positive, also="pdf",
@@ -162,23 +163,23 @@ CONTINUOUS: list[Distribution] = [
     continuous(
         "gumbel_r", "Gumbel's distribution of the largest.", also="pdf cdf", share="p",
         logpdf=lambda z: -z - exp_or_inf(-z), logcdf=lambda z: -exp_or_inf(-z),
-        sf=lambda z: -dnp.expm1(-exp_or_inf(-z)), logsf=lambda z: log1mexp_of_exp(-z),
+        sf=lambda z: one_minus_exp(exp_or_inf(-z)), logsf=lambda z: log1mexp_of_exp(-z),
         ppf=lambda p: -dnp.log(-dnp.log(p))),
     continuous(
         "gumbel_l", "Gumbel's distribution of the smallest.", also="pdf sf", share="p",
-        logpdf=lambda z: z - exp_or_inf(z), logsf=lambda z: -exp_or_inf(z), cdf=lambda z: -dnp.expm1(-exp_or_inf(z)),
+        logpdf=lambda z: z - exp_or_inf(z), logsf=lambda z: -exp_or_inf(z), cdf=lambda z: one_minus_exp(exp_or_inf(z)),
         logcdf=log1mexp_of_exp, ppf=lambda p: dnp.log(-dnp.log1p(-p))),
     continuous(
         "laplace", "The Laplace distribution.",
         logpdf=lambda z: -abs(z) - LOG_2, cdf=lambda z: dnp.where(z < 0, _half_tail(z), 1 - _half_tail(z))),
     continuous(
         "logistic", "The logistic distribution.", share="x",
-        logpdf=lambda z: -abs(z) - 2 * dnp.log1p(dnp.exp(-abs(z))), cdf=expit, sf=lambda z: expit(-z), ppf=logit,
-        isf=lambda q: -logit(q)),
+        logpdf=lambda z: -abs(z) - 2 * dnp.log1p(dnp.exp(-abs(z))), cdf=logistic_cdf,
+        sf=lambda z: logistic_cdf(-z), ppf=logit, isf=lambda q: -logit(q)),
     continuous(
         "pareto", "The Pareto distribution of shape b.", "b", support=_from(1), valid=_positive, also="pdf sf",
         logpdf=lambda z, b: dnp.log(b) - (b + 1) * dnp.log(z), logsf=lambda z, b: -b * dnp.log(z),
-        cdf=lambda z, b: -dnp.expm1(-b * dnp.log(z)), logcdf=lambda z, b: log1mexp(b * dnp.log(z)),
+        cdf=lambda z, b: one_minus_exp(b * dnp.log(z)), logcdf=lambda z, b: log1mexp(b * dnp.log(z)),
         ppf=lambda q, b: dnp.exp(-dnp.log1p(-q) / b)),
     continuous(
         "t", "Student's t distribution of df degrees of freedom.", "df", valid=_positive,
@@ -232,8 +233,8 @@ def _poisson_entropy(mu: Any) -> Any:
 DISCRETE: list[Distribution] = [
     discrete(
         "bernoulli", "The Bernoulli distribution: 1 with probability p, else 0.", "p", support=_between(0, 1),
-        valid=_is_share, logpmf=lambda k, p: xlogy(k, p) + xlog1py(1 - k, -p),
-        cdf=lambda k, p: dnp.where(k < 1, 1 - p, 1), ppf=_bernoulli_ppf),
+        valid=_is_share, also="", logpmf=lambda k, p: xlogy(k, p) + xlog1py(1 - k, -p),
+        pmf=lambda k, p: dnp.where(k < 1, 1 - p, p), cdf=lambda k, p: dnp.where(k < 1, 1 - p, 1), ppf=_bernoulli_ppf),
     discrete(
         "binom", "The binomial distribution: successes among n trials.", "n p", support=lambda n, p: (0, n),
         valid=lambda n, p: (n >= 0) & (n == dnp.floor(n)) & _is_share(p),

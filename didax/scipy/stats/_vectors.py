@@ -8,15 +8,22 @@ from typing import Any
 import didax.numpy as dnp
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.value import Array
-from didax.lax import linalg
+from didax.lax import linalg, stop_gradient
 from didax.numpy.promotion import ArrayLike, as_array, broadcast, broadcast_shapes, promote_dtypes
-from didax.scipy.special import gammaln, xlogy
 from didax.scipy.stats._distributions import made_of
+from didax.scipy.stats._parts import log_gamma_density, log_poisson
 
 
 def _strong(name: str, *args: Any) -> list[Array]:
     return [dnp.asarray(x).astype(x.dtype) if isinstance(x, Array) else dnp.asarray(x)
             for x in promote_dtypes(name, *args, to_inexact=True)]  # fmt: skip
+
+
+def _excess_over_one(x: Any, axis: int) -> Any:
+    """The sum of x, less 1, without the rounding of a sum near 1: leading halves of the digits add up exactly."""
+    scale = 2.0 ** (int(dnp.finfo(x.dtype).nmant) // 2)
+    lead = dnp.round(x * scale) / scale
+    return (lead.sum(axis) - 1) + (x - lead).sum(axis)
 
 
 @api_boundary
@@ -42,10 +49,13 @@ def dirichlet_logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
         point = dnp.concatenate([point, 1 - point.sum(0, keepdims=True)])
     tolerance = max(1e-10, 10 * float(dnp.finfo(point.dtype).eps) * point.shape[0])
     inside = ((point >= 0) & (point <= 1)).all(0) & (abs(point.sum(0) - 1) < tolerance)
-    column = shape.reshape(-1, *[1] * (point.ndim - 1))
-    value = (
-        xlogy(column - 1, dnp.where(inside, point, 1)).sum(0) + gammaln(shape.sum()) - gammaln(shape).sum()
-    )
+    column, total = shape.reshape(-1, *[1] * (point.ndim - 1)), shape.sum()
+    share = dnp.where(inside, point, 1 / shape.shape[0])
+    # Of the densities of gamma variables, given their sum: the gamma functions themselves cancel where alpha is large.
+    # Any number in the place of `scale` gives the same, so it is not differentiated by.
+    scale = stop_gradient(total)
+    value = log_gamma_density(column, scale * share).sum(0) - log_gamma_density(total, scale)
+    value = value + (shape.shape[0] - 1) * dnp.log(scale) + scale * _excess_over_one(share, 0)
     value = dnp.where(inside, value, -math.inf)
     return dnp.where((shape > 0).all(), value, math.nan)
 
@@ -67,8 +77,10 @@ def multinomial_logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     counts, chances = _strong("multinomial.logpmf", x, p)
     trials = as_array("multinomial.logpmf", n, "n").astype(counts.dtype)
     valid = (counts >= 0).all(-1) & (counts == dnp.floor(counts)).all(-1) & (counts.sum(-1) == trials)
-    safe = dnp.where(counts >= 0, counts, 0)
-    value = gammaln(trials + 1) + (xlogy(safe, chances) - gammaln(safe + 1)).sum(-1)
+    safe, trials = dnp.where(valid[..., None], counts, 0), dnp.where(valid, trials, 0)
+    # Of Poisson variables, given their sum: the factorials themselves cancel where the counts are large.
+    value = log_poisson(safe, trials[..., None] * chances).sum(-1) - log_poisson(trials, trials)
+    value = value + trials * _excess_over_one(chances, -1)
     return dnp.where(valid, value, -math.inf)
 
 
