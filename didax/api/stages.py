@@ -6,6 +6,7 @@ One after the other: `jit(f).trace(x).lower().compile()(x)`.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from didax.core.dims import as_length, is_symbolic
 from didax.core.dtypes import dtype as as_dtype
 from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr import ClosedJaxpr, Jaxpr
+from didax.core.layout import Format, check_rank, row_major
 from didax.core.ref import Ref
 from didax.core.sharding import NamedSharding, Sharding
 from didax.core.tracing import Tracer
@@ -51,6 +53,9 @@ class ShapeDtypeStruct:
             raise ArgumentError(
                 message(rule, f"shape: {shape!r}, dtype: None", fix="Pass a dtype such as 'float32'.")
             )
+        if isinstance(sharding, Format):  # XLA chooses the order of the axes in memory
+            check_rank(sharding.layout, shape)
+            sharding = sharding.sharding
         if not (sharding is None or isinstance(sharding, Sharding) or hasattr(sharding, "device_set")):
             fix = "Leave sharding out, or pass that of an array (x.sharding)."
             raise ArgumentError(
@@ -67,6 +72,11 @@ class ShapeDtypeStruct:
     ndim = property(lambda self: self.aval.ndim, doc="Number of axes.")
     size = property(lambda self: self.aval.size, doc="Number of elements.")
     weak_type = property(lambda self: self.aval.weak_type, doc="True when nobody stated the dtype.")
+
+    @property
+    def format(self) -> Format:
+        """In which order the elements lie in memory, where that is said, and on which devices."""
+        return Format(None, None) if self.sharding is None else row_major(self.ndim, self.sharding)
 
     manual_axis_type = property(
         lambda self: self.aval.manual_axis_type,
@@ -108,7 +118,7 @@ class ShapeDtypeStruct:
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
         varying = f", manual_axis_type={self.manual_axis_type}" if self.aval.vma else ""
-        lies = f", sharding={self.sharding}" if isinstance(self.sharding, NamedSharding) else ""
+        lies = "" if self.sharding is None else f", sharding={self.sharding}"
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{lies}{weak}{varying})"
 
 
@@ -128,6 +138,15 @@ def _varying(kinds: ManualAxisType | None) -> frozenset[str]:
         fix = "Leave out unreduced and reduced; lax.psum takes the sum."
         raise NotImplementedError(message(rule, f"manual_axis_type: {kinds}", fix=fix))
     return frozenset(kinds.varying)
+
+
+def _as_placed(sharding: NamedSharding | None) -> Any:
+    """The sharding as arrays have it: that of one device where the mesh stands for a device alone."""
+    if sharding is None or not sharding.is_one_device:
+        return sharding
+    from didax.xla.client import backend
+
+    return backend().shardings[sharding.devices[0]]
 
 
 def struct_of(aval: ShapedArray, sharding: Any = None) -> ShapeDtypeStruct:
@@ -233,7 +252,9 @@ class Traced(Stage):
         self.args_info = pytree.unflatten(in_tree, list(map(ArgInfo, avals, marks)))
         results = self.jaxpr.out_avals[hidden:]  # those before are new values of Refs
         self.out_avals = pytree.unflatten(out_tree, list(results))
-        self.out_info = pytree.unflatten(out_tree, list(map(struct_of, results)))
+        asked = () if program is None else map(_as_placed, program.asked_results)
+        structs = [struct_of(aval, s) for aval, s in itertools.zip_longest(results, asked)]
+        self.out_info = pytree.unflatten(out_tree, structs)
 
     def program_of(self, jaxpr: Jaxpr) -> tuple[Program, Any] | None:
         """The program, of a jaxpr that differs from its own in lines of equations only, and where it runs.
@@ -349,6 +370,9 @@ class Compiled(Stage):
         self._partition = partition
         self._executable = program.executable(partition)
         self._follow(traced)
+        structs = pytree.leaves(self.out_info)
+        laid = zip(structs, pytree.leaves(self.output_shardings), strict=True)
+        self.out_info = pytree.unflatten(self.out_tree, [x.update(sharding=s) for x, s in laid])
 
     @property
     def out_avals(self) -> Any:
@@ -409,6 +433,29 @@ class Compiled(Stage):
         found = self._shardings("out_shardings")
         return pytree.unflatten(self.out_tree, found[len(found) - self.out_tree.num_leaves :])
 
+    @property
+    def input_formats(self) -> tuple[Any, dict[str, Any]]:
+        """The layout and the sharding of each argument: positional ones and keywords, in their structure.
+
+        None for an argument that the program does not use.
+        """
+        given = self._layouts()
+        formats = [
+            row_major(aval.ndim, given[i]) if i in given else None
+            for i, aval in enumerate(pytree.leaves(self.in_avals))
+        ]
+        return pytree.unflatten(self.in_tree, formats)
+
+    @property
+    def output_formats(self) -> Any:
+        """The layout and the sharding of each result, in their structure.
+
+        >>> import didax as dx, didax.numpy as dnp
+        >>> dx.jit(lambda x: x + 1).lower(dnp.ones(8)).compile().output_formats.layout.major_to_minor
+        (0,)
+        """
+        return pytree.map(operator.attrgetter("format"), self.out_info)
+
     def _layouts(self) -> dict[int, Any]:
         """How each argument that the program uses lies on devices, by its number."""
         program, first, count = self._program, self._traced.num_captured, self.in_tree.num_leaves
@@ -423,8 +470,7 @@ class Compiled(Stage):
         single = backend().shardings[self._executable.device or backend().default_device]
         count = len(self._program.jaxpr.invars if which == "in_shardings" else self._program.jaxpr.outvars)
         found = list(getattr(self._executable, which, ())) or [single] * count
-        alone = backend().shardings
-        return [alone[s.devices[0]] if getattr(s, "is_one_device", False) else s for s in found]
+        return [_as_placed(s) if isinstance(s, NamedSharding) else s for s in found]
 
     def as_text(self) -> str:
         """The optimised HLO of the executable."""

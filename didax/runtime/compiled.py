@@ -29,6 +29,7 @@ from didax.core.monitoring import COMPILED, LOWERED, Elapsed
 from didax.core.primitive import Primitive, infer
 from didax.core.primitive_names import is_of_library
 from didax.core.rule_types import refused_text
+from didax.core.sharding import NamedSharding
 from didax.core.source import user_line
 from didax.passes.key_reuse import holds_keys
 from didax.passes.key_reuse import is_on as key_reuse_is_on
@@ -83,6 +84,7 @@ class Program:
       replaced: positions among all inputs; output number i takes the place in memory of input number replaced[i].
       in_background: calls do not wait until it is compiled (`background.py`); None: as the option says.
       asked: for each argument, how it has to lie on devices; None leaves it where it is.
+      asked_results: how the last results lie, as the function's equations say too; for those who look at the program.
     """
 
     __slots__ = (
@@ -95,6 +97,7 @@ class Program:
         "_in_background",
         "_placed",
         "_replaced",
+        "asked_results",
         "calls_python",
         "donated",
         "jaxpr",
@@ -118,6 +121,7 @@ class Program:
         replaced: Sequence[int] = (),
         in_background: bool | None = None,
         asked: Sequence[Asked | None] = (),
+        asked_results: Sequence[NamedSharding | None] = (),
     ):
         if (
             config.state().inspects_values
@@ -140,6 +144,7 @@ class Program:
         )  # None: all are used
         self.options = options
         self._asked = list(compress(asked, needs))
+        self.asked_results = asked_results
         self._cheap = cheap
         self._constants = [as_concrete(x) for x in constants]
         self._placed = [x for x in self._constants if x.committed]
