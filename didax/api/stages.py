@@ -8,11 +8,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from didax.api.flat import flatten_arguments
-from didax.core import pytree
+from didax.core import config, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import as_length, is_symbolic
 from didax.core.dtypes import dtype as as_dtype
@@ -29,7 +30,7 @@ from didax.runtime.compiled import Program
 from didax.runtime.partitioned import Asked, check_placed
 from didax.runtime.sharded import ShardedArray, place
 from didax.xla.device_text import Collective
-from didax.xla.lapack import platform
+from didax.xla.platforms import check_platforms, joined, platform
 
 if TYPE_CHECKING:
     from didax.core.manual_axes import ManualAxisType
@@ -238,6 +239,7 @@ class Traced(Stage):
         hidden: int = 0,
         leaves: Sequence[Any] = (),
         donated: Sequence[bool] = (),
+        again: Callable[[], Traced] | None = None,
     ):
         self.fun_name = name
         self.jaxpr = ClosedJaxpr(jaxpr, tuple(consts))
@@ -246,6 +248,7 @@ class Traced(Stage):
         self.run = run
         self._program = program
         self._leaves = leaves
+        self._again = again  # stages it anew
         self.num_captured = len(leaves) - in_tree.num_leaves  # Refs of the surroundings, before the arguments
         avals = self.jaxpr.in_avals[len(self.jaxpr.in_avals) - in_tree.num_leaves :]
         marks = donated or [False] * len(avals)
@@ -274,15 +277,13 @@ class Traced(Stage):
         return f"{self.fun_name}: {exchanges_report(exchanges, len(partition.devices))}"
 
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
-        """Write the StableHLO module, for the platform of the process.
+        """Write the StableHLO module, for the platform of the process or for others: "cpu", "cuda", "rocm", "tpu".
 
-        Raises ValueError for other platforms, for symbolic shapes, and for a function that captures values of an
-        enclosing transformation.
+        The function is staged anew for each other platform, which the process need not have. The module of several has
+        the number of the platform as its first argument. Raises ValueError for symbolic shapes, for a function that
+        captures values of an enclosing transformation, and for a program that calls Python on another platform;
+        NotImplementedError for an operation that a platform has not.
         """
-        if lowering_platforms is not None and tuple(lowering_platforms) != (platform(),):
-            facts = f"lowering_platforms: {', '.join(lowering_platforms)}, this process: {platform()}"
-            fix = "Lower in a process of that platform."
-            raise ValueError(message("A program is lowered for the platform of the process.", facts, fix=fix))
         if any(is_symbolic(n) for aval in self.jaxpr.jaxpr.in_avals for n in aval.shape):
             fix = "Lower with numbers as shapes, or save it with didax.export."
             facts = f"function: {self.fun_name}, arguments: {', '.join(map(str, self.jaxpr.in_avals))}"
@@ -295,7 +296,36 @@ class Traced(Stage):
                     fix="Pass those values as arguments, or lower the enclosing function.",
                 )
             )
-        return Lowered(self, self._program, self._program.partition_for(self._leaves))
+        asked = tuple(lowering_platforms or ())
+        staged = {} if asked in ((), (platform(),)) else self._staged_for(asked)
+        return Lowered(self, self._program, self._program.partition_for(self._leaves), staged)
+
+    def _staged_for(self, platforms: tuple[str, ...]) -> dict[str, Traced]:
+        """The function, staged anew for each platform."""
+        check_platforms("lowering_platforms", platforms)
+        if self._again is None:
+            rule, fix = (
+                "A program of padded arrays is lowered for the platform of the process.",
+                "Leave bucket= out.",
+            )
+            facts = f"function: {self.fun_name}, lowering_platforms: {', '.join(platforms)}"
+            raise ValueError(message(rule, facts, fix=fix))
+        staged: dict[str, Traced] = {}
+        for name in platforms:
+            with config.override(lowering_platform=name):
+                staged[name] = self._again()
+        return staged
+
+    def text_for(self, name: str, located: bool = False) -> str:
+        """The StableHLO module for a platform; ValueError where it calls functions of this process."""
+        assert self._program is not None
+        callbacks: list[Any] = []
+        partition = self._program.partition_for(self._leaves)
+        text = self._program.text(callbacks, partition, located, platform=name)
+        if callbacks:
+            rule, fix = "A program for another platform calls no Python.", "Lower the part without callbacks."
+            raise ValueError(message(rule, f"function: {self.fun_name}, platform: {name}", fix=fix))
+        return text
 
 
 class Lowered(Stage):
@@ -309,30 +339,42 @@ class Lowered(Stage):
     True
     """
 
-    def __init__(self, traced: Traced, program: Program, partition: Any):
+    def __init__(
+        self,
+        traced: Traced,
+        program: Program,
+        partition: Any,
+        staged: Mapping[str, Traced] = MappingProxyType({}),
+    ):
         self._traced = traced
         self._program = program
         self._partition = partition
+        self._staged = staged  # by platform, if others than that of the process were asked for
         self._follow(traced)
+        if staged:
+            self._text()  # raises for what a platform has not
+
+    def _text(self, located: bool = False) -> str:
+        if not self._staged:
+            return self._program.text(partition=self._partition, located=located)
+        return joined({name: traced.text_for(name, located) for name, traced in self._staged.items()})
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The StableHLO text, or with `dialect` "hlo" that of XLA's own representation.
 
         With `debug_info` each operation has its names (`named_scope`) and the user's line.
         """
-        text = self._program.text(partition=self._partition, located=debug_info)
+        text = self._text(debug_info)
         return text if _checked_dialect(dialect) == "stablehlo" else self._inspect("hlo_text", text)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
         """The module as an object of jaxlib's: of MLIR, or with `dialect` "hlo" an `XlaComputation`."""
-        text = self._program.text(partition=self._partition)
-        return self._inspect(
-            "module_of" if _checked_dialect(dialect) == "stablehlo" else "computation_of", text
-        )
+        what = "module_of" if _checked_dialect(dialect) == "stablehlo" else "computation_of"
+        return self._inspect(what, self._text())
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimate of the work before it optimises: 'flops', 'bytes accessed', ..."""
-        return self._inspect("cost_of", self._program.text(partition=self._partition))
+        return self._inspect("cost_of", self._text())
 
     def _inspect(self, what: str, text: str) -> Any:
         from didax.xla import program_views  # loads jaxlib: on first need
@@ -340,7 +382,16 @@ class Lowered(Stage):
         return getattr(program_views, what)(text)
 
     def compile(self, compiler_options: CompilerOptions | None = None) -> Compiled:
-        """Compile with XLA; with options in addition to those of the jitted function."""
+        """Compile with XLA; with options in addition to those of the jitted function.
+
+        ValueError for a program that was lowered for other platforms than that of the process.
+        """
+        if self._staged:
+            facts = f"lowering_platforms: {', '.join(self._staged)}, this process: {platform()}"
+            fix = "Lower it without lowering_platforms=, or use .as_text()."
+            raise ValueError(
+                message("A program is compiled for the platform of the process.", facts, fix=fix)
+            )
         program = self._program.with_options(compiler_options) if compiler_options else self._program
         return Compiled(self._traced, program, self._partition)
 

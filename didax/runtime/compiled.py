@@ -214,12 +214,23 @@ class Program:
         partition: Partition | None = None,
         located: bool = False,
         listener: Listener | None = None,
+        platform: str | None = None,
     ) -> str:
         """The StableHLO module; the Python functions that it calls back are added to `callbacks`.
 
         With `located` the text says where operations come from. With a `listener` it asks XLA how it splits the values
-        that the program looks at.
+        that the program looks at. For another `platform` than that of the process it calls nothing in this process.
         """
+        with config.override(lowering_platform=platform):
+            return self._text(callbacks, partition, located, listener)
+
+    def _text(
+        self,
+        callbacks: list[HostCallback] | None,
+        partition: Partition | None,
+        located: bool,
+        listener: Listener | None,
+    ) -> str:
         # The partitioner does not look into functions that XLA is told not to inline.
         jaxpr, outline = (optimize_loops(self.jaxpr)[0], True) if partition is None else (self.jaxpr, False)
         if partition is not None and partition.meshes:
@@ -234,6 +245,7 @@ class Program:
             partition,
             located,
             listener,
+            alone=config.state().lowering_platform is not None,
         )
 
     def executable(self, where: Any = None) -> Executable:
