@@ -101,6 +101,8 @@ TYPES = {
     "running sum along parts": (lambda x, w, r, v: dnp.cumsum(v, 0), "cumsum works along axes that are not split"),
     "sorted": (lambda x, w, r, v: dnp.sort(v, 1), "float32[8@x,8]"),
     "sorted parts": (lambda x, w, r, v: dnp.sort(v, 0), "sort works along axes that are not split"),
+    "spectrum": (lambda x, w, r, v: dnp.fft.fft2(x), "complex64[8@x,8@y]"),
+    "half a spectrum": (lambda x, w, r, v: dnp.fft.rfft(x), "fft keeps a split axis split, in equal parts"),
     "largest": (lambda x, w, r, v: lax.top_k(v, 2)[0], "float32[8@x,2]"),
     "bits": (lambda x, w, r, v: lax.bitcast_convert_type(x, "uint8"), "uint8[8@x,8@y,4]"),
     "convolution": (
