@@ -52,16 +52,7 @@ def make_single_device_sharding(device: Any, *, memory_kind: str | None = None) 
     """
     from didax.xla.client import SingleDeviceSharding
 
-    found = SingleDeviceSharding(device)
-    if memory_kind not in (None, "device"):
-        raise ValueError(
-            message(
-                "Arrays are kept in the memory of their devices.",
-                f"memory kind: {memory_kind!r}",
-                fix="Leave the memory kind out, or say 'device'.",
-            )
-        )
-    return found
+    return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 
 def use_abstract_mesh(mesh: AbstractMesh) -> Any:

@@ -251,9 +251,9 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "strings as keys.\n  key: 1 of type int",
     ),
     "other platform": (
-        lambda: export.export(dx.jit(f), platforms=["cuda"])(P, 3),
+        lambda: export.export(dx.jit(f), platforms=["vax"])(P, 3),
         ValueError,
-        "platforms: cuda, this process: cpu",
+        "platforms: vax",
     ),
     "own function": (
         lambda: export.export(dx.jit(dx.ffi.ffi_call("mine", dx.ShapeDtypeStruct((3,), "float32"))))(W[0]),
@@ -299,6 +299,15 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 def test_a_program_for_other_platforms_runs_where_that_is_allowed() -> None:
     allowed = changed(platforms=["tpu"], checks=[{"kind": 0}])
     assert float(export.deserialize(allowed).call(np.float32(1))) == 2
+    chosen = dx.jit(lambda x: dx.lax.platform_dependent(dnp.linalg.inv(x), cpu=dnp.cos, cuda=dnp.sin))
+    two = export.export(chosen, platforms=["cuda", "cpu"])(W[:3, :3])
+    two = export.deserialize(two.serialize(vjp_order=1))
+    x = np.eye(3, dtype="float32") + W[:3, :3]
+    np.testing.assert_allclose(two.call(x), chosen(x), rtol=1e-6)
+    slope = lambda f: dx.grad(lambda x: f(x).sum())(x)
+    np.testing.assert_allclose(slope(two.call), slope(chosen), rtol=1e-4)
+    with pytest.raises(ValueError, match="exported for: cuda, this process: cpu"):
+        export.export(chosen, platforms=["cuda"])(x).call(x)
     check = export.DisabledSafetyCheck.custom_call("mine")
     call = dx.ffi.ffi_call("mine", dx.ShapeDtypeStruct((3,), "float32"))
     found = export.export(dx.jit(call), disabled_checks=[check])(W[0])

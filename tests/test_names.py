@@ -66,6 +66,7 @@ ABSENT = {
     "extend.random": "",
     "experimental": "EArray cur_qdd primal_tangent_dtype",
     "experimental.checkify": "",
+    "experimental.layout": "",
     "experimental.mesh_utils": "",
     "experimental.pjit": "",
     "experimental.shard_map": "",
@@ -78,7 +79,7 @@ ABSENT_MODULES = """
     api_util cloud_tpu_init collect_profile interpreters lib tools
     experimental.array_serialization experimental.buffer_callback experimental.colocated_python
     experimental.compute_on experimental.control_deps experimental.custom_partitioning experimental.fused
-    experimental.hijax experimental.jax2tf experimental.key_reuse experimental.layout
+    experimental.hijax experimental.jax2tf experimental.key_reuse
     experimental.mosaic experimental.pallas
     experimental.profiler experimental.roofline
     experimental.scheduling_groups experimental.serialize_executable experimental.shard_alike

@@ -8,6 +8,7 @@ from didax.api.flat import narrowed_scalar
 from didax.api.layouts import as_sharding, constrained
 from didax.core import config, job, pytree
 from didax.core.errors import api_boundary, message
+from didax.core.layout import Format, check_rank
 from didax.core.memory import Space
 from didax.core.sharding import NamedSharding, PartitionSpec
 from didax.core.tracing import Tracer
@@ -150,13 +151,14 @@ def device_put(
 
 
 def _is_place(x: Any) -> bool:
-    if x is None or isinstance(x, PartitionSpec | Space):
+    if x is None or isinstance(x, PartitionSpec | Space | Format):
         return True
-    return hasattr(x, "device_set") or hasattr(x, "device_kind") or hasattr(x, "layout")
+    return hasattr(x, "device_set") or hasattr(x, "device_kind")
 
 
 def _put(x: Any, device: Any) -> Any:
-    if hasattr(device, "layout"):  # JAX's Format: the order of the axes in memory is XLA's choice
+    if isinstance(device, Format):  # XLA chooses the order of the axes in memory
+        check_rank(device.layout, getattr(x, "shape", ()))
         device = device.sharding
     if isinstance(device, Space):
         if device is Space.Host and default_backend() != "cpu":

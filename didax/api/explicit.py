@@ -157,7 +157,7 @@ def _with_types(mesh: AbstractMesh, axes: Any, kind: AxisType) -> AbstractMesh:
     for name in names:
         if name not in mesh.axis_names:
             rule = "The axes that are named are axes of the mesh."
-            raise ValueError(message(rule, f"axis: {name!r}, mesh: {mesh!r}", fix="Correct the name."))
+            raise ValueError(message(rule, f"axis: {name!r}, mesh: {mesh}", fix="Correct the name."))
     return mesh.with_types(names, kind)
 
 

@@ -132,7 +132,10 @@ class JitFunction(RepeatedCalls[P, R], FunctionObject):
         donated = self._donated.of_leaves(with_gaps(dynamic, static), named)
         refs = [] if found.refs is None else found.captured[found.refs.num_constants :]
         leaves = [*refs, *leaves]  # all that the program takes
-        return Traced(name, found.jaxpr, consts, *trees, found.program, found.run, hidden, leaves, donated)
+        again = lambda: self.trace(*args, **kwargs)
+        return Traced(
+            name, found.jaxpr, consts, *trees, found.program, found.run, hidden, leaves, donated, again
+        )
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """Stage and lower for these arguments: `.as_text()`, `.compile()`."""

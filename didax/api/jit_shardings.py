@@ -15,6 +15,7 @@ from didax.api.layouts import constrained, spread
 from didax.core import pytree
 from didax.core.errors import message
 from didax.core.ref import Ref
+from didax.core.sharding import NamedSharding
 from didax.core.source import describe_function
 from didax.runtime.partitioned import Asked
 
@@ -22,7 +23,7 @@ from didax.runtime.partitioned import Asked
 class LaidOut:
     """A flat function whose arguments and results are constrained to shardings."""
 
-    __slots__ = ("asked", "flat", "fun", "out_shardings")
+    __slots__ = ("asked", "flat", "fun", "of_results", "out_shardings")
 
     def __init__(
         self, fun: Callable[..., Any], flat: FlatFunction, asked: Sequence[Asked | None], out_shardings: Any
@@ -31,6 +32,7 @@ class LaidOut:
         self.flat = flat
         self.asked = asked
         self.out_shardings = out_shardings
+        self.of_results: list[NamedSharding | None] = []  # those of the last result's leaves
 
     @property
     def out_tree(self) -> Any:
@@ -43,7 +45,7 @@ class LaidOut:
         ]
         outs = self.flat(*inputs)
         results = pytree.unflatten(self.flat.out_tree, range(len(outs)))
-        each = spread("jit out_shardings", self.out_shardings, results, "the results")
+        each = self.of_results = spread("jit out_shardings", self.out_shardings, results, "the results")
         facts = f"function: {describe_function(self.fun)}"
         names = [f"{facts}, {result_name(self.flat.out_tree, i)}" for i in range(len(outs))]
         return [constrained(y, s, name, as_stated=True) for y, s, name in zip(outs, each, names, strict=True)]

@@ -10,6 +10,7 @@ from typing import Any
 from didax.core import pytree
 from didax.core.avals import aval_of
 from didax.core.errors import NoMeshError, message
+from didax.core.layout import Format
 from didax.core.mesh import AbstractMesh, AxisType, Mesh, current_mesh, mesh_of_device
 from didax.core.sharding import NamedSharding, PartitionSpec, Sharding
 from didax.core.tracing import Tracer
@@ -24,9 +25,7 @@ def as_sharding(what: str, sharding: Any, *where: str) -> NamedSharding | None:
     """
     if sharding is None:
         return sharding
-    if hasattr(sharding, "layout") and hasattr(
-        sharding, "sharding"
-    ):  # a Format of JAX's; XLA decides on the layout
+    if isinstance(sharding, Format):  # XLA decides on the layout
         return as_sharding(what, sharding.sharding, *where)
     if isinstance(sharding, NamedSharding):
         mesh = current_mesh()
@@ -104,4 +103,4 @@ def spread(what: str, shardings: Any, tree: Any, of: str = "the arrays") -> list
 
 
 def _is_sharding(x: Any) -> bool:
-    return x is None or isinstance(x, PartitionSpec | Sharding) or hasattr(x, "device_set")
+    return x is None or isinstance(x, PartitionSpec | Sharding | Format) or hasattr(x, "device_set")

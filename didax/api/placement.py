@@ -44,7 +44,7 @@ def make_mesh(
 
     >>> import didax as dx
     >>> dx.make_mesh((1,), ("data",))
-    Mesh('data': 1, axis_types=(Auto,))
+    Mesh(axis_sizes=(1,), axis_names=('data',), axis_types=(Auto,))
     """
     shape = tuple(int(n) for n in axis_shapes)
     found = list(all_devices() if devices is None else devices)

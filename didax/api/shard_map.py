@@ -195,7 +195,7 @@ def _concrete_mesh(f: Any, mesh: AbstractMesh | None) -> Mesh:
         raise ValueError(
             message(
                 "shard_map needs a mesh of devices.",
-                f"function: {describe_function(f)}, mesh: {mesh!r}, mesh in force: {current_mesh()!r}",
+                f"function: {describe_function(f)}, mesh: {mesh}, mesh in force: {current_mesh()}",
                 fix="Pass mesh=, or set one: with didax.set_mesh(mesh).",
             )
         )

@@ -20,6 +20,7 @@ from didax.api.ref_programs import ref_operands, run_with_refs
 from didax.api.refs import RefArguments, store
 from didax.core import pytree
 from didax.core.ref import Ref
+from didax.core.sharding import NamedSharding
 from didax.core.tracing import Tracer
 from didax.primitives.call import jit_p
 from didax.runtime.array import as_concrete
@@ -54,7 +55,10 @@ class Specialization:
             donated = refs.donated(donated, len(self.jaxpr.invars))
         self.program: Program | None = None
         if not self.captures_tracers:
-            asked: Sequence[Asked | None] = function.asked if isinstance(function, LaidOut) else ()
+            asked: Sequence[Asked | None] = ()
+            asked_results: Sequence[NamedSharding | None] = ()
+            if isinstance(function, LaidOut):
+                asked, asked_results = function.asked, function.of_results
             if asked and refs is not None:
                 asked = [*[None] * (len(self.captured) - refs.num_constants), *asked]
             self.program = Program(
@@ -66,6 +70,7 @@ class Specialization:
                 in_background=settings.compile_in_background,
                 replaced=() if refs is None else refs.written,
                 asked=asked,
+                asked_results=asked_results,
             )
 
     @property

@@ -6,18 +6,21 @@ One after the other: `jit(f).trace(x).lower().compile()(x)`.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from didax.api.flat import flatten_arguments
-from didax.core import pytree
+from didax.core import config, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import as_length, is_symbolic
 from didax.core.dtypes import dtype as as_dtype
 from didax.core.errors import ArgumentError, message
 from didax.core.exact import exact_structure
 from didax.core.jaxpr import ClosedJaxpr, Jaxpr
+from didax.core.layout import Format, check_rank, row_major
 from didax.core.ref import Ref
 from didax.core.sharding import NamedSharding, Sharding
 from didax.core.tracing import Tracer
@@ -28,7 +31,7 @@ from didax.runtime.compiled import Program
 from didax.runtime.partitioned import Asked, check_placed
 from didax.runtime.sharded import ShardedArray, place
 from didax.xla.device_text import Collective
-from didax.xla.lapack import platform
+from didax.xla.platforms import check_platforms, joined, platform
 
 if TYPE_CHECKING:
     from didax.core.manual_axes import ManualAxisType
@@ -52,6 +55,9 @@ class ShapeDtypeStruct:
             raise ArgumentError(
                 message(rule, f"shape: {shape!r}, dtype: None", fix="Pass a dtype such as 'float32'.")
             )
+        if isinstance(sharding, Format):  # XLA chooses the order of the axes in memory
+            check_rank(sharding.layout, shape)
+            sharding = sharding.sharding
         if not (sharding is None or isinstance(sharding, Sharding) or hasattr(sharding, "device_set")):
             fix = "Leave sharding out, or pass that of an array (x.sharding)."
             raise ArgumentError(
@@ -68,6 +74,11 @@ class ShapeDtypeStruct:
     ndim = property(lambda self: self.aval.ndim, doc="Number of axes.")
     size = property(lambda self: self.aval.size, doc="Number of elements.")
     weak_type = property(lambda self: self.aval.weak_type, doc="True when nobody stated the dtype.")
+
+    @property
+    def format(self) -> Format:
+        """In which order the elements lie in memory, where that is said, and on which devices."""
+        return Format(None, None) if self.sharding is None else row_major(self.ndim, self.sharding)
 
     manual_axis_type = property(
         lambda self: self.aval.manual_axis_type,
@@ -109,7 +120,7 @@ class ShapeDtypeStruct:
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
         varying = f", manual_axis_type={self.manual_axis_type}" if self.aval.vma else ""
-        lies = f", sharding={self.sharding}" if isinstance(self.sharding, NamedSharding) else ""
+        lies = "" if self.sharding is None else f", sharding={self.sharding}"
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{lies}{weak}{varying})"
 
 
@@ -129,6 +140,15 @@ def _varying(kinds: ManualAxisType | None) -> frozenset[str]:
         fix = "Leave out unreduced and reduced; lax.psum takes the sum."
         raise NotImplementedError(message(rule, f"manual_axis_type: {kinds}", fix=fix))
     return frozenset(kinds.varying)
+
+
+def _as_placed(sharding: NamedSharding | None) -> Any:
+    """The sharding as arrays have it: that of one device where the mesh stands for a device alone."""
+    if sharding is None or not sharding.is_one_device:
+        return sharding
+    from didax.xla.client import backend
+
+    return backend().shardings[sharding.devices[0]]
 
 
 def struct_of(aval: ShapedArray, sharding: Any = None) -> ShapeDtypeStruct:
@@ -220,6 +240,7 @@ class Traced(Stage):
         hidden: int = 0,
         leaves: Sequence[Any] = (),
         donated: Sequence[bool] = (),
+        again: Callable[[], Traced] | None = None,
     ):
         self.fun_name = name
         self.jaxpr = ClosedJaxpr(jaxpr, tuple(consts))
@@ -228,13 +249,16 @@ class Traced(Stage):
         self.run = run
         self._program = program
         self._leaves = leaves
+        self._again = again  # stages it anew
         self.num_captured = len(leaves) - in_tree.num_leaves  # Refs of the surroundings, before the arguments
         avals = self.jaxpr.in_avals[len(self.jaxpr.in_avals) - in_tree.num_leaves :]
         marks = donated or [False] * len(avals)
         self.args_info = pytree.unflatten(in_tree, list(map(ArgInfo, avals, marks)))
         results = self.jaxpr.out_avals[hidden:]  # those before are new values of Refs
         self.out_avals = pytree.unflatten(out_tree, list(results))
-        self.out_info = pytree.unflatten(out_tree, list(map(struct_of, results)))
+        asked = () if program is None else map(_as_placed, program.asked_results)
+        structs = [struct_of(aval, s) for aval, s in itertools.zip_longest(results, asked)]
+        self.out_info = pytree.unflatten(out_tree, structs)
 
     def program_of(self, jaxpr: Jaxpr) -> tuple[Program, Any] | None:
         """The program, of a jaxpr that differs from its own in lines of equations only, and where it runs.
@@ -254,15 +278,13 @@ class Traced(Stage):
         return f"{self.fun_name}: {exchanges_report(exchanges, len(partition.devices))}"
 
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
-        """Write the StableHLO module, for the platform of the process.
+        """Write the StableHLO module, for the platform of the process or for others: "cpu", "cuda", "rocm", "tpu".
 
-        Raises ValueError for other platforms, for symbolic shapes, and for a function that captures values of an
-        enclosing transformation.
+        The function is staged anew for each other platform, which the process need not have. The module of several has
+        the number of the platform as its first argument. Raises ValueError for symbolic shapes, for a function that
+        captures values of an enclosing transformation, and for a program that calls Python on another platform;
+        NotImplementedError for an operation that a platform has not.
         """
-        if lowering_platforms is not None and tuple(lowering_platforms) != (platform(),):
-            facts = f"lowering_platforms: {', '.join(lowering_platforms)}, this process: {platform()}"
-            fix = "Lower in a process of that platform."
-            raise ValueError(message("A program is lowered for the platform of the process.", facts, fix=fix))
         if any(is_symbolic(n) for aval in self.jaxpr.jaxpr.in_avals for n in aval.shape):
             fix = "Lower with numbers as shapes, or save it with didax.export."
             facts = f"function: {self.fun_name}, arguments: {', '.join(map(str, self.jaxpr.in_avals))}"
@@ -275,7 +297,36 @@ class Traced(Stage):
                     fix="Pass those values as arguments, or lower the enclosing function.",
                 )
             )
-        return Lowered(self, self._program, self._program.partition_for(self._leaves))
+        asked = tuple(lowering_platforms or ())
+        staged = {} if asked in ((), (platform(),)) else self._staged_for(asked)
+        return Lowered(self, self._program, self._program.partition_for(self._leaves), staged)
+
+    def _staged_for(self, platforms: tuple[str, ...]) -> dict[str, Traced]:
+        """The function, staged anew for each platform."""
+        check_platforms("lowering_platforms", platforms)
+        if self._again is None:
+            rule, fix = (
+                "A program of padded arrays is lowered for the platform of the process.",
+                "Leave bucket= out.",
+            )
+            facts = f"function: {self.fun_name}, lowering_platforms: {', '.join(platforms)}"
+            raise ValueError(message(rule, facts, fix=fix))
+        staged: dict[str, Traced] = {}
+        for name in platforms:
+            with config.override(lowering_platform=name):
+                staged[name] = self._again()
+        return staged
+
+    def text_for(self, name: str, located: bool = False) -> str:
+        """The StableHLO module for a platform; ValueError where it calls functions of this process."""
+        assert self._program is not None
+        callbacks: list[Any] = []
+        partition = self._program.partition_for(self._leaves)
+        text = self._program.text(callbacks, partition, located, platform=name)
+        if callbacks:
+            rule, fix = "A program for another platform calls no Python.", "Lower the part without callbacks."
+            raise ValueError(message(rule, f"function: {self.fun_name}, platform: {name}", fix=fix))
+        return text
 
 
 class Lowered(Stage):
@@ -289,30 +340,42 @@ class Lowered(Stage):
     True
     """
 
-    def __init__(self, traced: Traced, program: Program, partition: Any):
+    def __init__(
+        self,
+        traced: Traced,
+        program: Program,
+        partition: Any,
+        staged: Mapping[str, Traced] = MappingProxyType({}),
+    ):
         self._traced = traced
         self._program = program
         self._partition = partition
+        self._staged = staged  # by platform, if others than that of the process were asked for
         self._follow(traced)
+        if staged:
+            self._text()  # raises for what a platform has not
+
+    def _text(self, located: bool = False) -> str:
+        if not self._staged:
+            return self._program.text(partition=self._partition, located=located)
+        return joined({name: traced.text_for(name, located) for name, traced in self._staged.items()})
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The StableHLO text, or with `dialect` "hlo" that of XLA's own representation.
 
         With `debug_info` each operation has its names (`named_scope`) and the user's line.
         """
-        text = self._program.text(partition=self._partition, located=debug_info)
+        text = self._text(debug_info)
         return text if _checked_dialect(dialect) == "stablehlo" else self._inspect("hlo_text", text)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
         """The module as an object of jaxlib's: of MLIR, or with `dialect` "hlo" an `XlaComputation`."""
-        text = self._program.text(partition=self._partition)
-        return self._inspect(
-            "module_of" if _checked_dialect(dialect) == "stablehlo" else "computation_of", text
-        )
+        what = "module_of" if _checked_dialect(dialect) == "stablehlo" else "computation_of"
+        return self._inspect(what, self._text())
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimate of the work before it optimises: 'flops', 'bytes accessed', ..."""
-        return self._inspect("cost_of", self._program.text(partition=self._partition))
+        return self._inspect("cost_of", self._text())
 
     def _inspect(self, what: str, text: str) -> Any:
         from didax.xla import program_views  # loads jaxlib: on first need
@@ -320,7 +383,16 @@ class Lowered(Stage):
         return getattr(program_views, what)(text)
 
     def compile(self, compiler_options: CompilerOptions | None = None) -> Compiled:
-        """Compile with XLA; with options in addition to those of the jitted function."""
+        """Compile with XLA; with options in addition to those of the jitted function.
+
+        ValueError for a program that was lowered for other platforms than that of the process.
+        """
+        if self._staged:
+            facts = f"lowering_platforms: {', '.join(self._staged)}, this process: {platform()}"
+            fix = "Lower it without lowering_platforms=, or use .as_text()."
+            raise ValueError(
+                message("A program is compiled for the platform of the process.", facts, fix=fix)
+            )
         program = self._program.with_options(compiler_options) if compiler_options else self._program
         return Compiled(self._traced, program, self._partition)
 
@@ -351,6 +423,9 @@ class Compiled(Stage):
         self._executable = program.executable(partition)
         self._follow(traced)
         self._structure = exact_structure(self.in_tree)
+        structs = pytree.leaves(self.out_info)
+        laid = zip(structs, pytree.leaves(self.output_shardings), strict=True)
+        self.out_info = pytree.unflatten(self.out_tree, [x.update(sharding=s) for x, s in laid])
 
     @property
     def out_avals(self) -> Any:
@@ -411,6 +486,29 @@ class Compiled(Stage):
         found = self._shardings("out_shardings")
         return pytree.unflatten(self.out_tree, found[len(found) - self.out_tree.num_leaves :])
 
+    @property
+    def input_formats(self) -> tuple[Any, dict[str, Any]]:
+        """The layout and the sharding of each argument: positional ones and keywords, in their structure.
+
+        None for an argument that the program does not use.
+        """
+        given = self._layouts()
+        formats = [
+            row_major(aval.ndim, given[i]) if i in given else None
+            for i, aval in enumerate(pytree.leaves(self.in_avals))
+        ]
+        return pytree.unflatten(self.in_tree, formats)
+
+    @property
+    def output_formats(self) -> Any:
+        """The layout and the sharding of each result, in their structure.
+
+        >>> import didax as dx, didax.numpy as dnp
+        >>> dx.jit(lambda x: x + 1).lower(dnp.ones(8)).compile().output_formats.layout.major_to_minor
+        (0,)
+        """
+        return pytree.map(operator.attrgetter("format"), self.out_info)
+
     def _layouts(self) -> dict[int, Any]:
         """How each argument that the program uses lies on devices, by its number."""
         program, first, count = self._program, self._traced.num_captured, self.in_tree.num_leaves
@@ -425,8 +523,7 @@ class Compiled(Stage):
         single = backend().shardings[self._executable.device or backend().default_device]
         count = len(self._program.jaxpr.invars if which == "in_shardings" else self._program.jaxpr.outvars)
         found = list(getattr(self._executable, which, ())) or [single] * count
-        alone = backend().shardings
-        return [alone[s.devices[0]] if getattr(s, "is_one_device", False) else s for s in found]
+        return [_as_placed(s) if isinstance(s, NamedSharding) else s for s in found]
 
     def as_text(self) -> str:
         """The optimised HLO of the executable."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,31 +31,6 @@ def __getattr__(name: str) -> Any:
 def finfo(dtype: Any) -> Any:
     """The limits of a dtype of floats, or of that of an array, as scalars of the dtype; those of Didax are Python's."""
     return dtypes.finfo(didax.numpy.finfo(dtype).dtype)
-
-
-# --- Layouts ----------------------------------------------------------------------------------------------------
-
-
-class Layout:
-    """The order of an array's axes in memory. Didax leaves it to XLA: a layout can be stated, not asked for."""
-
-    def __init__(
-        self, major_to_minor: Sequence[int], tiling: Any = None, sub_byte_element_size_in_bits: int = 0
-    ):
-        self.major_to_minor, self.tiling = tuple(major_to_minor), tiling
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Layout) and self.major_to_minor == other.major_to_minor
-
-    def __hash__(self) -> int:
-        return hash(self.major_to_minor)
-
-
-class Format:
-    """A layout with a sharding."""
-
-    def __init__(self, layout: Layout | None = None, sharding: Any = None):
-        self.layout, self.sharding = layout, sharding
 
 
 # --- jax.extend -------------------------------------------------------------------------------------------------

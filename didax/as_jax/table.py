@@ -44,7 +44,6 @@ HOMES: dict[str, dict[str, str]] = {
     "jax.experimental.colocated_python.serialization": {"DeviceList": "jaxlib._jax"},
     "jax.experimental": {"cur_qdd": _HIJAX},
     "jax.experimental.hijax": {"*": _HIJAX, "AbstractRef": "didax.core.ref:RefType"},
-    "jax.experimental.layout": {"*": _SMALL},
     **{
         f"jax.experimental.sparse.{name}": {"*": "didax.experimental.sparse"}
         for name in ("api", "bcoo", "bcsr", "coo", "csr", "transform", "util")

@@ -110,5 +110,6 @@ def dims_text(aval: Any) -> str:
 
 
 def varying_text(aval: Any) -> str:
-    """The manual axes along which a value varies, as its type shows them: `{x,y}`, or nothing."""
-    return f"{{{','.join(sorted(aval.vma))}}}" if aval.vma else ""
+    """The manual axes along which a value varies, as its type shows them: `{V:x}`, `{V:(x,y)}`, or nothing."""
+    names = ",".join(sorted(aval.vma))
+    return f"{{V:{f'({names})' if len(aval.vma) > 1 else names}}}" if names else ""

@@ -48,6 +48,9 @@ class State:
     compile_in_background: bool = False
     no_tracing: bool = False
     no_execution: bool = False
+    lowering_platform: Any = (
+        None  # the one that programs are staged and written for; None: that of the process
+    )
     user_contexts: Any = ()  # the values of `make_user_context`, as pairs
     mesh: Any = None  # the one that specs without a mesh refer to: see `core/sharding.py`
     default_device: Any = (
@@ -112,7 +115,7 @@ JAX_VALUES: dict[str, dict[str, str]] = {
 _FIELDS = {field.name: field for field in dataclasses.fields(State)}
 NAMES = tuple(_FIELDS)
 # What programs depend on as they do on options, but what has functions of its own that set it.
-NOT_OPTIONS = frozenset(["default_device", "mesh", "user_contexts"])
+NOT_OPTIONS = frozenset(["default_device", "lowering_platform", "mesh", "user_contexts"])
 _interned: dict[tuple[Any, ...], State] = {}
 # True once any snapshot had `inspects_values`, and while a profile runs: else hot paths need not ask further.
 operations_were_watched = False

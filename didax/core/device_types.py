@@ -1,7 +1,7 @@
 """What types say of devices: along which manual axes values vary, and over which explicit axes arrays are split.
 
     float32[8@x,2]     axis 0 is split over the explicit mesh axis x; a type without such axes is the same everywhere
-    float32[8,2]{x}    inside shard_map, devices may have different values along the manual axis x
+    float32[8,2]{V:x}  inside shard_map, devices may have different values along the manual axis x
 
 A primitive's `type` rule knows nothing of devices: it is asked about plain types, and this file adds along which axes
 the results vary, and over which they are split. Values vary along all axes along which an operand does. How results are
@@ -88,7 +88,7 @@ def _common_mesh(primitive: Primitive, avals: Sequence[ShapedArray], layouts: Se
             message(
                 f"The operands of {primitive.name} are split over one mesh.",
                 f"operands: {_shown(avals)}",
-                *(f"mesh: {mesh!r}" for mesh in meshes),
+                *(f"mesh: {mesh}" for mesh in meshes),
                 fix="Move one of them: device_put(x, sharding).",
             )
         )

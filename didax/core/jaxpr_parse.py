@@ -3,7 +3,7 @@
     jaxpr   ::= "{" "lambda" binder* ";" binder* "." "let" eqn* "in" "(" operands ")" "}"  (constants; inputs)
     eqn     ::= (binder* | "()") "=" PRIMITIVE ["[" (NAME "=" value)* "]"] operand*
     binder  ::= NAME ":" TYPE                       TYPE is f32[2,3], and f32[]* where it is weak
-                                                    f32[2]{x} differs from device to device along x
+                                                    f32[2]{V:x} differs from device to device along x
                                                     f32[b,2*b] has symbolic dimensions
     operand ::= NAME | NUMBER ":" TYPE
     value   ::= NUMBER | True | False | None | STRING | DTYPE | TYPE | jaxpr | "(" values ")" | "|" SIZE "|"
@@ -91,7 +91,7 @@ _TOKEN: Final = re.compile(
     | (?P<number> -?{_NUMBER}(?!\w) | \(-?{_NUMBER}[+-]{_NUMBER}j\) )
     | (?P<word>   (?:True|False|None)\b )
     | (?P<string> '(?:[^'\\\n]|\\.)*' | "(?:[^"\\\n]|\\.)*" )
-    | (?P<type>   [a-z]\w*(?:<[^<>\s]+>)?\[[\w ,+*^()-]*\]\*?(?:\{{\w+(?:,\w+)*\}})? )
+    | (?P<type>   [a-z]\w*(?:<[^<>\s]+>)?\[[\w ,+*^()-]*\]\*?(?:\{{V:(?:\w+|\(\w+(?:,\w+)*\))\}})? )
     | (?P<size>   \|[^|]*\| )
     | (?P<dtype>  [a-z]\w*<[^<>\s]+> )
     | (?P<name>   [A-Za-z_]\w*(?:-[A-Za-z]\w*)* )
@@ -271,11 +271,11 @@ class _Parser:
         if found is not None and token.kind == "type":
             self.position += 1
             return found
-        text, _, varying = self.take("type", "a type such as f32[2,3]").removesuffix("}").partition("{")
+        text, _, varying = self.take("type", "a type such as f32[2,3]").partition("{V:")
         name, dims = text.removesuffix("*")[:-1].split("[")
         try:
             shape = self.shape(dims) if dims else ()
-            vma = frozenset(varying.split(",")) if varying else frozenset[str]()
+            vma = frozenset(varying.strip("()}").split(",")) if varying else frozenset[str]()
             aval = ShapedArray(shape, dtypes.from_short_name(name), text.endswith("*"), vma)
         except ValueError:
             fix = "Write a short dtype and the lengths of the axes, as in f32[2,3]."

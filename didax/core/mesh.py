@@ -157,7 +157,7 @@ class Mesh(AbstractMesh):
 
     >>> import didax as dx
     >>> Mesh(dx.devices()[:1], ("x",))
-    Mesh('x': 1, axis_types=(Auto,))
+    Mesh(axis_sizes=(1,), axis_names=('x',), axis_types=(Auto,))
     """
 
     __slots__ = ("abstract", "device_set", "devices")
@@ -191,7 +191,7 @@ class Mesh(AbstractMesh):
             "A mesh is bound to the devices of this process.",
             "Pickle its axis sizes and names instead.",
         )
-        raise TypeError(message(rule, f"mesh: {self!r}", fix=fix))
+        raise TypeError(message(rule, f"mesh: {self}", fix=fix))
 
     def __copy__(self) -> Mesh:
         return self
@@ -200,6 +200,10 @@ class Mesh(AbstractMesh):
         return self
 
     def __repr__(self) -> str:
+        types = f", axis_types={_types_text(self)}" if self.axis_names else ""
+        return f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names}{types})"
+
+    def __str__(self) -> str:
         return f"Mesh({_axes_text(self)})"
 
     @property
@@ -281,9 +285,12 @@ def meshes_like(mesh: AbstractMesh) -> list[Mesh]:
 
 
 def _axes_text(mesh: AbstractMesh) -> str:
-    axes = "".join(f"{name!r}: {size}, " for name, size in mesh.shape_tuple)
-    kinds = f"({', '.join(map(repr, mesh.axis_types))}{',' if len(mesh.axis_types) == 1 else ''})"
-    return f"{axes}axis_types={kinds}"
+    axes = ", ".join([f"{name!r}: {size}" for name, size in mesh.shape_tuple]) or "()"
+    return f"{axes}, axis_types={_types_text(mesh)}"
+
+
+def _types_text(mesh: AbstractMesh) -> str:
+    return f"({', '.join(map(repr, mesh.axis_types))}{',' if len(mesh.axis_types) == 1 else ''})"
 
 
 def _checked_names(names: Sequence[str]) -> tuple[str, ...]:
@@ -328,7 +335,7 @@ def without_devices(mesh: AbstractMesh, wanted: str) -> str:
     """The message for a question about devices that an abstract mesh cannot answer."""
     return message(
         f"An abstract mesh has no devices, so it has no {wanted}.",
-        f"mesh: {mesh!r}",
+        f"mesh: {mesh}",
         fix="Use a Mesh of devices.",
     )
 

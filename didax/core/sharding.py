@@ -222,7 +222,11 @@ class Sharding(metaclass=ABCMeta):  # noqa: B024  # for `register`, without abst
     """
 
     __slots__ = ("__weakref__",)
-    memory_kind: str | None = "device"
+
+    @property
+    def memory_kind(self) -> str | None:
+        """The kind of memory that the array lies in; None without devices."""
+        return "device"
 
     @property
     def device_set(self) -> set[Any]:
@@ -294,12 +298,17 @@ class Sharding(metaclass=ABCMeta):  # noqa: B024  # for `register`, without abst
 
     def with_memory_kind(self, kind: str) -> Sharding:
         """The same layout in memory of another kind; the one kind that arrays have here is 'device'."""
-        if kind != self.memory_kind:
-            rule = "Arrays are kept in the memory of their devices."
-            raise ValueError(
-                message(rule, f"memory kind: {kind!r}", fix="Leave the memory kind out, or say 'device'.")
-            )
+        check_memory_kind(kind)
         return self
+
+
+def check_memory_kind(kind: str | None) -> None:
+    """ValueError for another kind of memory than the one that arrays have here."""
+    if kind not in (None, "device"):
+        rule = "Arrays are kept in the memory of their devices."
+        raise ValueError(
+            message(rule, f"memory kind: {kind!r}", fix="Leave the memory kind out, or say 'device'.")
+        )
 
 
 class NamedSharding(Sharding):
@@ -337,15 +346,15 @@ class NamedSharding(Sharding):
             found = object.__new__(cls)
             found.mesh, found.spec, found._parts, found._typed = mesh, spec, {}, {}
             _named[key] = found
-        if memory_kind is not None:
-            found.with_memory_kind(memory_kind)
+        check_memory_kind(memory_kind)
         return found
 
     def __reduce__(self) -> Any:
         return NamedSharding, (self.mesh, self.spec)
 
     def __repr__(self) -> str:
-        return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r})"
+        kind = f", memory_kind={self.memory_kind}" if self.memory_kind else ""
+        return f"NamedSharding(mesh={self.mesh}, spec={self.spec}{kind})"
 
     def update(self, *, mesh: AbstractMesh | None = None, spec: Any = None) -> NamedSharding:
         """A sharding with another mesh or spec."""
@@ -394,6 +403,11 @@ class NamedSharding(Sharding):
         if PartitionSpec.UNCONSTRAINED not in self.spec.partitions:
             return self
         return self.update(spec=[None if e is PartitionSpec.UNCONSTRAINED else e for e in self.spec])
+
+    @property
+    def memory_kind(self) -> str | None:
+        """The kind of memory that the array lies in; None without devices."""
+        return "device" if isinstance(self.mesh, Mesh) else None
 
     @property
     def devices(self) -> tuple[Any, ...]:
@@ -461,7 +475,7 @@ class NamedSharding(Sharding):
                         *where,
                         f"shape: {tuple(shape)}, axis {axis} has length {length}; parts: {split}{total}; "
                         f"{length} % {math.prod(sizes)} = {length % math.prod(sizes)}",
-                        f"spec: {self.spec}, mesh: {self.mesh!r}",
+                        f"spec: {self.spec}, mesh: {self.mesh}",
                         fix="Pad the axis to a multiple, or do not split it.",
                     )
                 )

@@ -1,5 +1,5 @@
 """Modules of `jax.experimental`: `checkify`, `jet`, `ode`, `io_callback`, `compilation_cache`, `multihost_utils`,
-`rnn`, `sparse`, and older homes of `pjit`, `shard_map` and `mesh_utils`.
+`layout`, `rnn`, `sparse`, and older homes of `pjit`, `shard_map` and `mesh_utils`.
 
 Beyond JAX there are `implicit` and `sparse_derivatives`.
 
@@ -17,6 +17,7 @@ __all__ = [
     "implicit",
     "io_callback",
     "jet",
+    "layout",
     "mesh_utils",
     "multihost_utils",
     "ode",
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         compilation_cache,
         implicit,
         jet,
+        layout,
         mesh_utils,
         multihost_utils,
         ode,

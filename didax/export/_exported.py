@@ -19,7 +19,7 @@ from didax.api.autodiff import vjp
 from didax.api.custom import custom_vjp
 from didax.api.flat import as_array, flatten_arguments
 from didax.api.jit import jit
-from didax.core import dtypes, pytree
+from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import Scope, evaluate, is_symbolic, variable
 from didax.core.errors import ArgumentError, api_boundary, message
@@ -32,9 +32,9 @@ from didax.primitives import dimension  # noqa: F401, dimensions become numbers
 from didax.primitives.custom.constant import Held, constant_p
 from didax.primitives.exported import Artifact, exported_p
 from didax.xla.artifacts import module_text, serialize_module
-from didax.xla.lapack import platform
 from didax.xla.lowering import lower_module
 from didax.xla.open_text import lower_open_module
+from didax.xla.platforms import check_platforms, joined, platform
 from didax.xla.text import NoOpenForm
 
 minimum_supported_calling_convention_version = _file.CONVENTIONS.start
@@ -331,8 +331,7 @@ def export(
     Arrays that the function captured are written into the program.
 
     Args:
-      platforms: names such as "cpu" and "cuda". A program of concrete shapes is for the platform of the process, which
-        is the default.
+      platforms: names such as "cpu" and "cuda", also of platforms that the process does not have; by default its own.
       disabled_checks: see `DisabledSafetyCheck`.
 
     Raises TypeError for a function that is not jitted, ValueError for programs that call Python or take random keys.
@@ -351,6 +350,7 @@ def export(
         rule = "export takes a jitted function."
         raise ArgumentError(message(rule, f"got: {fun_jit!r:.100}", fix="Write export(jit(f))."))
     places = (platform(),) if platforms is None else tuple(platforms)
+    check_platforms("platforms", places)
 
     def exported(*args: Any, **kwargs: Any) -> Exported:
         return _exported(fun_jit, args, kwargs, places, tuple(disabled_checks))
@@ -381,8 +381,11 @@ def _exported(
             raise ValueError(message(rule, f"array: {aval}", fix=fix))
 
     def closed(*xs: Any) -> list[Any]:
-        captured = [constant_p.bind(held=Held(c)) for c in consts]
-        return eval_jaxpr(jaxpr, [*captured, *xs])
+        program = jaxpr, consts
+        if config.state().lowering_platform is not None:
+            program = fun.trace(*args, **kwargs).jaxpr
+        captured = [constant_p.bind(held=Held(c)) for c in program[1]]
+        return eval_jaxpr(program[0], [*captured, *xs])
 
     if _any_symbolic(in_avals):
         constraints = [constraint.text for constraint in scope.constraints]
@@ -432,7 +435,7 @@ def _open_program(
 
 
 _OF_XLA = re.compile(
-    r"lapack_|cusolver_|cublas_|cu_|cuda_|cudnn|Sharding$|SPMD|mhlo\.|stablehlo\.|xla\.|annotate_|__gpu\$|shape_assertion$"
+    r"lapack_|cusolver_|cusparse_|cublas_|cu_|cuda_|cudnn|Sharding$|SPMD|mhlo\.|stablehlo\.|xla\.|annotate_|__gpu\$|shape_assertion$"
 )
 
 
@@ -444,12 +447,17 @@ def _module(
     checks: Sequence[DisabledSafetyCheck],
 ) -> bytes:
     """The StableHLO module of a function of arrays."""
-    if tuple(platforms) != (platform(),):
-        rule = "A program of concrete shapes is exported for the platform of the process, as it calls its libraries."
-        facts = f"platforms: {', '.join(platforms)}, this process: {platform()}"
-        raise ValueError(
-            message(rule, facts, fix="Export it in a process of each platform, or with symbolic shapes.")
-        )
+    texts: dict[str, str] = {}
+    for asked in platforms:
+        with config.override(lowering_platform=None if asked == platform() else asked):
+            texts[asked] = _module_of_one(name, closed, in_avals)
+    text = joined(texts)
+    _check_calls(name, text, checks)
+    return serialize_module(text)
+
+
+def _module_of_one(name: str, closed: Any, in_avals: Sequence[ShapedArray]) -> str:
+    """The text of the module for the platform that is asked for."""
     staged = jit(closed).trace(*in_avals).jaxpr
     if (found := _operation_on_devices(staged.jaxpr)) is not None:
         rule = "A program of several devices is not exported: Didax writes no meshes to the file."
@@ -460,8 +468,7 @@ def _module(
     if staged.consts or callbacks:
         rule = "A program that calls Python, or captures values of an enclosing transformation, cannot be exported."
         raise ValueError(message(rule, f"program: {name}", fix="Pass what it captures as arguments."))
-    _check_calls(name, text, checks)
-    return serialize_module(text)
+    return text
 
 
 def _operation_on_devices(jaxpr: Jaxpr) -> str | None:

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from didax.api.devices import default_backend
 from didax.api.flat import flatten_arguments, leaf_avals
 from didax.api.refs import closing_over_refs, other_leaves, store
 from didax.api.results import identities
@@ -45,6 +44,7 @@ from didax.primitives.elementwise import clamp, ne
 from didax.primitives.select import select_n
 from didax.runtime.array import as_concrete, sharing
 from didax.transforms.staging import values_of
+from didax.xla.platforms import platform
 
 __all__ = ["cond", "platform_dependent", "switch"]
 
@@ -315,13 +315,14 @@ def platform_dependent(
 ) -> Any:
     """The function for the platform in use ('cpu', or 'gpu' and 'cuda'), else the default one, of the arguments.
 
-    A process computes on one platform, so only that function is traced.
+    A process computes on one platform, so only that function is traced; a program that is lowered for other platforms
+    is traced for each.
 
     >>> from didax import lax
     >>> lax.platform_dependent(2.0, tpu=lambda x: x, default=lambda x: x + 1)
     3.0
     """
-    names = ("cuda", "gpu") if default_backend() == "gpu" else (default_backend(),)
+    names = ("cuda", "gpu") if platform() == "cuda" else (platform(),)
     chosen = next((per_platform[name] for name in names if name in per_platform), default)
     if chosen is None:
         facts = f"platform: {names[0]}, functions for: {', '.join(per_platform) or 'none'}"

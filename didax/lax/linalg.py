@@ -24,7 +24,7 @@ from didax.primitives.linalg import tridiagonal as tridiagonal_
 from didax.primitives.scalars import scalar_like
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, slice_axis
-from didax.xla.lapack import platform
+from didax.xla.platforms import platform
 
 __all__ = [
     "EigImplementation", "EighImplementation", "SvdAlgorithm", "cholesky", "cholesky_update", "eig", "eigh",
@@ -98,8 +98,8 @@ def _check_choice(name: str, option: str, choice: Any, kind: type[enum.Enum]) ->
         raise TypeError(
             message(f"{option} of {name} is one of an enumeration.", f"{option}: {choice!r}", fix=fix)
         )
-    if choice not in _CHOICES[kind][platform()]:
-        names = ", ".join([str(x) for x in _CHOICES[kind][platform()]]) or "none of them"
+    if choice not in _CHOICES[kind].get(platform(), ()):
+        names = ", ".join([str(x) for x in _CHOICES[kind].get(platform(), ())]) or "none of them"
         facts = f"{option}: {choice}, platform: {platform()}, which has {names}"
         raise NotImplementedError(
             message(f"{name} has not this algorithm here.", facts, fix=f"Leave {option} out.")

@@ -58,7 +58,7 @@ class Fft(LinearUnary):
     """The transform `fft_type` of the last `len(fft_lengths)` axes, of one to three."""
 
     materializes_operands = True
-    sharding = split.along_whole_axes(lambda x, fft_lengths, **_: range(x.ndim - len(fft_lengths), x.ndim))
+    sharding = split.resized  # XLA gathers the axes that are transformed, and splits them again
     padded = padded.along_others
 
     def type(self, x: ShapedArray, *, fft_type: FftType, fft_lengths: Lengths) -> ShapedArray:

@@ -45,7 +45,7 @@ from didax.random._samplers import (
 )
 from didax.random._transformed import check, common_shape, draw, positive
 from didax.transforms.rewriting import trace_closed
-from didax.xla.lapack import platform
+from didax.xla.platforms import platform
 
 _MANY = 1 << 14  # elements: arrays of more are drawn in places (`_rounds_in_places`)
 _MOST = 1 << 30  # elements: int32 holds their positions, and those of the places behind the last one

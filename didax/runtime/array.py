@@ -20,6 +20,7 @@ from didax.core.declarations import no_numbers
 from didax.core.dtypes import dtype_name, is_complex, is_integer, numpy_scalar
 from didax.core.errors import api_boundary, message
 from didax.core.given import given_by
+from didax.core.layout import Format, row_major
 from didax.core.mesh import mesh_of_new_arrays
 from didax.core.primitive import eager_trace
 from didax.core.process import after_fork
@@ -147,6 +148,11 @@ class ConcreteArray(Array):
         from didax.xla.client import backend
 
         return chosen_device() or backend().default_device
+
+    @property
+    def format(self) -> Format:
+        """In which order the elements lie in memory, and on which devices: `experimental.layout.Format`."""
+        return row_major(self.aval.ndim, self.sharding)
 
     @property
     def place(self) -> Any:
@@ -581,6 +587,10 @@ class Shard(NamedTuple):
     index: tuple[slice, ...]
     replica_id: int
     data: Any
+
+    def __repr__(self) -> str:
+        named = zip(self._fields[:-1], self, strict=False)
+        return f"Shard({', '.join([f'{name}={value!r}' for name, value in named])}, data={self.data})"
 
 
 def _edges(x: ConcreteArray, count: int) -> ConcreteArray:

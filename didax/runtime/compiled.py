@@ -29,6 +29,7 @@ from didax.core.monitoring import COMPILED, LOWERED, Elapsed
 from didax.core.primitive import Primitive, infer
 from didax.core.primitive_names import is_of_library
 from didax.core.rule_types import refused_text
+from didax.core.sharding import NamedSharding
 from didax.core.source import user_line
 from didax.passes.key_reuse import holds_keys
 from didax.passes.key_reuse import is_on as key_reuse_is_on
@@ -83,6 +84,7 @@ class Program:
       replaced: positions among all inputs; output number i takes the place in memory of input number replaced[i].
       in_background: calls do not wait until it is compiled (`background.py`); None: as the option says.
       asked: for each argument, how it has to lie on devices; None leaves it where it is.
+      asked_results: how the last results lie, as the function's equations say too; for those who look at the program.
     """
 
     __slots__ = (
@@ -95,6 +97,7 @@ class Program:
         "_in_background",
         "_placed",
         "_replaced",
+        "asked_results",
         "calls_python",
         "donated",
         "jaxpr",
@@ -118,6 +121,7 @@ class Program:
         replaced: Sequence[int] = (),
         in_background: bool | None = None,
         asked: Sequence[Asked | None] = (),
+        asked_results: Sequence[NamedSharding | None] = (),
     ):
         if (
             config.state().inspects_values
@@ -140,6 +144,7 @@ class Program:
         )  # None: all are used
         self.options = options
         self._asked = list(compress(asked, needs))
+        self.asked_results = asked_results
         self._cheap = cheap
         self._constants = [as_concrete(x) for x in constants]
         self._placed = [x for x in self._constants if x.committed]
@@ -209,12 +214,23 @@ class Program:
         partition: Partition | None = None,
         located: bool = False,
         listener: Listener | None = None,
+        platform: str | None = None,
     ) -> str:
         """The StableHLO module; the Python functions that it calls back are added to `callbacks`.
 
         With `located` the text says where operations come from. With a `listener` it asks XLA how it splits the values
-        that the program looks at.
+        that the program looks at. For another `platform` than that of the process it calls nothing in this process.
         """
+        with config.override(lowering_platform=platform):
+            return self._text(callbacks, partition, located, listener)
+
+    def _text(
+        self,
+        callbacks: list[HostCallback] | None,
+        partition: Partition | None,
+        located: bool,
+        listener: Listener | None,
+    ) -> str:
         # The partitioner does not look into functions that XLA is told not to inline.
         jaxpr, outline = (optimize_loops(self.jaxpr)[0], True) if partition is None else (self.jaxpr, False)
         if partition is not None and partition.meshes:
@@ -229,6 +245,7 @@ class Program:
             partition,
             located,
             listener,
+            alone=config.state().lowering_platform is not None,
         )
 
     def executable(self, where: Any = None) -> Executable:

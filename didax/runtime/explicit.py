@@ -37,7 +37,7 @@ def mesh_of(mesh: AbstractMesh, meshes: Sequence[Mesh]) -> Mesh:
     raise ValueError(
         message(
             "Types name a mesh without its devices: these are of an argument, or of the mesh in force.",
-            f"mesh: {mesh!r}",
+            f"mesh: {mesh}",
             f"meshes with devices: {list(dict.fromkeys(meshes)) or list(known)}",
             fix="Set the mesh: with didax.set_mesh(mesh), or name it: NamedSharding(mesh, spec).",
         )

@@ -17,7 +17,7 @@ from didax.passes.loops.one_function import is_small, one_function_p
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.control_flow.while_loop import while_p
 from didax.transforms.cache import cached_on_jaxpr
-from didax.xla.lapack import platform
+from didax.xla.platforms import platform
 
 SMALL = 4096  # elements; arrays four times as large gained an eighth of the time of compiling
 _LOOPS = (scan_p, while_p)

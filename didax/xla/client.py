@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 from didax.core import config
 from didax.core.errors import message
 from didax.core.process import after_fork, import_to_the_end, lock_for_forks, to_the_end
-from didax.core.sharding import Parts, Sharding
+from didax.core.sharding import Parts, Sharding, check_memory_kind
 from didax.version import installed_jaxlib
 from didax.xla import kept_memory
 from didax.xla.exit import skip_teardown
@@ -66,7 +66,7 @@ _REPLICATED = hlo.HloSharding.replicate()
 
 @Sharding.register
 class SingleDeviceSharding(xe.SingleDeviceSharding):
-    """An array on one device.
+    """An array on one device. ValueError for a `memory_kind` other than "device".
 
     >>> import didax as dx, didax.numpy as dnp
     >>> place = dx.sharding.SingleDeviceSharding(dx.devices()[0])
@@ -74,7 +74,16 @@ class SingleDeviceSharding(xe.SingleDeviceSharding):
     True
     """
 
-    memory_kind = None
+    memory_kind = "device"
+
+    def __init__(self, device: Any, *, memory_kind: str | None = None):
+        check_memory_kind(memory_kind)
+        super().__init__(device)
+
+    def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
+        """The same layout in memory of another kind; the one kind that arrays have here is 'device'."""
+        check_memory_kind(kind)
+        return self
 
     def _to_xla_hlo_sharding(self, num_dimensions: int) -> Any:
         return _REPLICATED  # asked for with every transfer
@@ -129,7 +138,7 @@ class SingleDeviceSharding(xe.SingleDeviceSharding):
         return shape
 
     def __repr__(self) -> str:
-        return f"SingleDeviceSharding({self._device})"
+        return f"SingleDeviceSharding(device={self._device!r}, memory_kind={self.memory_kind})"
 
 
 class ForkedBackend:

@@ -15,7 +15,9 @@ import threading
 from collections.abc import Sequence
 
 from didax.core.avals import ShapedArray
+from didax.core.errors import message
 from didax.core.process import lock_for_forks, to_the_end
+from didax.xla.platforms import platform
 from didax.xla.text import FunctionContext, Value, function_type, layout_text, names
 
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
@@ -32,13 +34,6 @@ _OVER = {"getrf": 0, "geqrf": 0, "orgqr": 0, "ungqr": 0, "potrf": 0, "trsm": 1}
 
 _lock = lock_for_forks(threading.Lock())
 _registered = False
-
-
-def platform() -> str:
-    """The platform that programs are compiled for: "cpu" or "cuda"."""
-    from didax.xla.client import backend  # loads jaxlib: on first need
-
-    return backend().platform
 
 
 def register_lapack() -> None:
@@ -75,6 +70,12 @@ def cuda_call(
     ctx: FunctionContext, routine: str, operands: Sequence[Value], outs: Sequence[ShapedArray], **flags: Flag
 ) -> list[Value]:
     """Write a call of a routine of NVIDIA's libraries, named with its library: `cusolver_getrf`."""
+    if platform() != "cuda":
+        facts = f"platform: {platform()}, routine: {routine.partition('_')[2]}, operand: {operands[0].aval}"
+        fix = "Lower it for cpu or cuda."
+        raise NotImplementedError(
+            message("Linear algebra is written for CPUs and NVIDIA GPUs.", facts, fix=fix)
+        )
     return _custom_call(ctx, f"{routine}_ffi", operands, outs, flags)
 
 

@@ -450,9 +450,9 @@ def first_token(ctx: FunctionContext) -> Value:
 
 
 def _target() -> str:
-    from didax.xla.client import backend  # loads jaxlib: on first need
+    from didax.xla.platforms import platform
 
-    return CPU_TARGET if backend().platform == "cpu" else GPU_TARGET
+    return CPU_TARGET if platform() == "cpu" else GPU_TARGET
 
 
 def _by_rows(aval: ShapedArray) -> str:

@@ -236,9 +236,9 @@ class Module:
     @functools.cached_property
     def on_cpu(self) -> bool:
         """Whether it runs on the CPU, whose compiler needs other operations than those of accelerators."""
-        from didax.xla.client import backend  # loads jaxlib: on first need
+        from didax.xla.platforms import platform
 
-        return backend().platform == "cpu"
+        return platform() == "cpu"
 
     @property
     def on_one_cpu(self) -> bool:

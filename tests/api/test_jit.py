@@ -714,7 +714,7 @@ def test_every_stage_knows_arguments_and_results(x):
         assert (y.donated, named["z"].donated) == (False, False)
         assert stage.donate_argnums == (0,)
         assert str(stage.in_avals) == f"(({{'u': float32[3]}}, {dx.typeof(x)}), {{'z': int32[]}})"
-        assert stage.out_info["a"] == dx.ShapeDtypeStruct((3,), "float32")
+        assert stage.out_info["a"].update(sharding=None) == dx.ShapeDtypeStruct((3,), "float32")
     assert str(traced.out_avals["b"][0]) == "float32[]"
     found = compiled.call({"u": dnp.zeros(3)}, x, z=2)
     np.testing.assert_allclose(found["b"][0], 2 * np.sum(x), rtol=1e-6)
@@ -729,11 +729,47 @@ def test_lowered_programs_in_other_forms(x):
     assert lowered.cost_analysis()["flops"] == x.size
     errors = {
         "no such dialect.\n  dialect: 'xla'": lambda: lowered.as_text("xla"),
-        "lowering_platforms: tpu": lambda: dx.jit(lambda x: x).trace(x).lower(lowering_platforms=("tpu",)),
     }
     for part, call in errors.items():
         with pytest.raises(ValueError, match=part):
             call()
+
+
+def chosen(x):
+    return dx.lax.platform_dependent(
+        x, cpu=lambda x: x + 1, cuda=lambda x: dnp.linalg.qr(x)[0], default=dnp.sin
+    )
+
+
+def test_programs_are_lowered_for_platforms_that_the_process_has_not():
+    traced = dx.jit(chosen).trace(np.ones((2, 2), "float32"))
+    texts = [traced.lower(lowering_platforms=(name,)).as_text() for name in ("cpu", "cuda", "tpu")]
+    for text, said in zip(texts, ("stablehlo.add", "@cusolver_geqrf_ffi", "stablehlo.sine"), strict=True):
+        assert [said in found for found in texts] == [found is text for found in texts]
+    both = traced.lower(lowering_platforms=("cpu", "cuda"))
+    assert '"stablehlo.case"(%platform)' in both.as_text() and "@cusolver_geqrf_ffi" in both.as_text()
+    assert "stablehlo.case" in str(both.compiler_ir()) and both.as_text(debug_info=True).count("loc(")
+    factors = dx.jit(lambda x: dnp.linalg.qr(x)).trace(np.ones((2, 2), "float32"))
+    printed = dx.jit(lambda x: dx.debug.print("{}", x)).trace(1.0)
+    schur = dx.jit(dx.scipy.linalg.schur).trace(np.ones((2, 2), "float32"))
+    for bad, error, says in (
+        (lambda: traced.lower(lowering_platforms=("vax",)), ValueError, "lowering_platforms: vax"),
+        (lambda: traced.lower(lowering_platforms=("cpu", "cpu")), ValueError, "each named once"),
+        (lambda: both.compile(), ValueError, "lowering_platforms: cpu, cuda, this process: cpu"),
+        (
+            lambda: printed.lower(lowering_platforms=("cuda",)),
+            ValueError,
+            "calls no Python.\n.*platform: cuda",
+        ),
+        (lambda: factors.lower(lowering_platforms=("tpu",)), NotImplementedError, "tpu, routine: geqrf"),
+        (
+            lambda: schur.lower(lowering_platforms=("cuda",)),
+            NotImplementedError,
+            "schur is computed on the CPU",
+        ),
+    ):
+        with pytest.raises(error, match=says):
+            bad()
 
 
 def test_stating_numbers_and_names_of_static_arguments_states_all_of_them():

@@ -101,6 +101,8 @@ TYPES = {
     "running sum along parts": (lambda x, w, r, v: dnp.cumsum(v, 0), "cumsum works along axes that are not split"),
     "sorted": (lambda x, w, r, v: dnp.sort(v, 1), "float32[8@x,8]"),
     "sorted parts": (lambda x, w, r, v: dnp.sort(v, 0), "sort works along axes that are not split"),
+    "spectrum": (lambda x, w, r, v: dnp.fft.fft2(x), "complex64[8@x,8@y]"),
+    "half a spectrum": (lambda x, w, r, v: dnp.fft.rfft(x), "fft keeps a split axis split, in equal parts"),
     "largest": (lambda x, w, r, v: lax.top_k(v, 2)[0], "float32[8@x,2]"),
     "bits": (lambda x, w, r, v: lax.bitcast_convert_type(x, "uint8"), "uint8[8@x,8@y,4]"),
     "convolution": (
@@ -282,18 +284,18 @@ def test_axes_that_are_explicit_for_a_while() -> None:
 
 # What a device computes of its part, which is split over y still, and the type of the result, as jax 0.10.2 has it.
 BESIDE_MANUAL = {
-    "exchange": (lambda x: dnp.sin(x) + lax.psum(x * x, "x"), "float32[2,8@y]{x}"),
+    "exchange": (lambda x: dnp.sin(x) + lax.psum(x * x, "x"), "float32[2,8@y]{V:x}"),
     "the same everywhere": (lambda x: lax.pmax(x, "x"), "float32[2,8@y]"),
-    "along an axis": (lambda x: lax.all_gather(x, "x", tiled=True), "float32[8,8@y]{x}"),
+    "along an axis": (lambda x: lax.all_gather(x, "x", tiled=True), "float32[8,8@y]{V:x}"),
     "pieces": (
         lambda x: lax.psum_scatter(lax.all_gather(x, "x", tiled=True), "x", tiled=True),
-        "float32[2,8@y]{x}",
+        "float32[2,8@y]{V:x}",
     ),
-    "rounds": (lambda x: lax.ppermute(x.T, "x", [(0, 1), (1, 0)]), "float32[8@y,2]{x}"),
-    "a product": (lambda x: dnp.dot(x, x.T, out_sharding=P(None, "y")), "float32[2,2@y]{x}"),
+    "rounds": (lambda x: lax.ppermute(x.T, "x", [(0, 1), (1, 0)]), "float32[8@y,2]{V:x}"),
+    "a product": (lambda x: dnp.dot(x, x.T, out_sharding=P(None, "y")), "float32[2,2@y]{V:x}"),
     "moved": (
         lambda x: reshard(x, NamedSharding(dx.sharding.get_abstract_mesh(), P("y"))),
-        "float32[2@y,8]{x}",
+        "float32[2@y,8]{V:x}",
     ),
     "within another": (
         lambda x: dx.shard_map(
@@ -302,9 +304,9 @@ BESIDE_MANUAL = {
             out_specs=P(None, "y"),
             axis_names={"y"},
         )(x),
-        "float32[2,8@y]{x}",
+        "float32[2,8@y]{V:x}",
     ),
-    "a loop": (lambda x: lax.fori_loop(0, 3, lambda i, c: c * x, x), "float32[2,8@y]{x}"),
+    "a loop": (lambda x: lax.fori_loop(0, 3, lambda i, c: c * x, x), "float32[2,8@y]{V:x}"),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import NamedSharding, P, lax, sharding
-from didax.as_jax.small import Format, Layout
+from didax.experimental.layout import Format, Layout, with_layout_constraint
 from didax.sharding import AbstractMesh, AxisType, Mesh
 
 MESHES = {"1x8": (1, 8), "2x4": (2, 4), "8x1": (8, 1), "4x2": (4, 2)}
@@ -88,6 +88,27 @@ def test_what_a_mesh_knows() -> None:
     assert not mesh.is_multi_process and mesh.local_mesh is mesh
 
 
+def test_meshes_shardings_and_shards_print_as_in_jax() -> None:
+    mesh = mesh_of()
+    rows = NamedSharding(mesh, P("a"))
+    assert repr(mesh) == "Mesh(axis_sizes=(2, 4), axis_names=('a', 'b'), axis_types=(Auto, Auto))"
+    assert str(mesh) == "Mesh('a': 2, 'b': 4, axis_types=(Auto, Auto))"
+    assert repr(rows) == f"NamedSharding(mesh={mesh}, spec=P('a',), memory_kind=device)"
+    assert (
+        repr(rows.update(mesh=mesh.abstract_mesh))
+        == f"NamedSharding(mesh={mesh.abstract_mesh}, spec=P('a',))"
+    )
+    assert repr(AbstractMesh((), ())) == "AbstractMesh((), axis_types=())"
+    alone = dx.sharding.SingleDeviceSharding(dx.devices()[1])
+    assert repr(alone) == "SingleDeviceSharding(device=CpuDevice(id=1), memory_kind=device)"
+    shard = dx.device_put(np.arange(4, dtype="int32"), rows).addressable_shards[0]
+    assert (
+        repr(shard) == "Shard(device=CpuDevice(id=0), index=(slice(0, 2, None),), replica_id=0, data=[0 1])"
+    )
+    with pytest.raises(ValueError, match="memory kind: 'pinned_host'"):
+        dx.sharding.SingleDeviceSharding(dx.devices()[1], memory_kind="pinned_host")
+
+
 def test_an_array_like_another_lies_where_that_one_does() -> None:
     """So the state of an optimizer is split as the parameters are."""
     split = NamedSharding(mesh_of(), P("a"))
@@ -150,6 +171,21 @@ def test_a_format_lays_arrays_out_as_its_sharding_says() -> None:
     stated = Format(Layout((1, 0)), split)
     assert dx.device_put(np.ones((8, 2), "float32"), stated).sharding == split
     assert dx.lax.with_sharding_constraint(dnp.ones((8, 2)), stated).sharding == split
+    x = dx.device_put(np.ones((8, 2), "float32"), split)
+    assert x.format == Format(Layout((0, 1)), split) != stated and len({x.format, stated}) == 2
+    assert dx.ShapeDtypeStruct((8, 2), "float32", sharding=stated).format == x.format
+    compiled = dx.jit(lambda x, y: x.sum(0)).lower(x, x).compile()
+    assert compiled.input_formats == ((x.format, None), {}) and compiled.output_formats.sharding.spec == P()
+    for wrong in (
+        lambda: dx.device_put(x[0], stated),
+        lambda: with_layout_constraint(x, Layout((0, 1, 2))),
+        lambda: dx.ShapeDtypeStruct((8,), "float32", sharding=stated),
+        lambda: Format(Layout((0,))),
+        lambda: Format(0),
+        lambda: Format(None, 0),
+    ):
+        with pytest.raises((TypeError, ValueError), match="layout: "):
+            wrong()
 
 
 def test_a_pytree_of_shardings_and_the_mesh_in_force() -> None:
@@ -437,6 +473,6 @@ def test_a_compiled_function_takes_arguments_that_lie_as_it_was_compiled_for() -
         == compiled(1.0, np.arange(8.0, dtype="float32")).sharding.spec
     )
     with pytest.raises(
-        ValueError, match=r"argument 1 of the compiled function <lambda>\n.*P\('a',\)\)\n.*P\('b',\)"
+        ValueError, match=r"argument 1 of the compiled function <lambda>\n.*P\('a',\).*\n.*P\('b',\)"
     ):
         compiled(1.0, on("b"))

@@ -168,7 +168,7 @@ def test_types_say_what_varies() -> None:
     on_grid(body, (P("a", "b"), P()), P())(X, dnp.ones(1))
     assert seen == [({"a", "b"}, set(), {"a", "b"}, {"b"})]
     text = str(dx.make_jaxpr(on_line(lambda x: x * 2))(X))
-    assert "f32[1,4]{x}" in text
+    assert "f32[1,4]{V:x}" in text
 
 
 def test_the_mesh_in_force_a_decorator_and_lists_of_specs() -> None:
@@ -190,7 +190,7 @@ def test_the_mesh_in_force_a_decorator_and_lists_of_specs() -> None:
         (lambda: on_line(lambda x: x)(X[:7]), ValueError, "7 % 8 = 7"),
         (lambda: on_line(lambda x: x, P("y"))(X), ValueError, "axis 'y', the mesh has ('x',)"),
         (lambda: on_line(lambda x: x, P("x", None, None))(X), ValueError, "with 3 entries; the array has 2 axes"),
-        (lambda: on_line(lambda x: x.sum(), out_specs=P("x"))(X), ValueError, "result: float32[]{x}"),
+        (lambda: on_line(lambda x: x.sum(), out_specs=P("x"))(X), ValueError, "result: float32[]{V:x}"),
         (lambda: on_line(lambda x: x * 2, out_specs=P())(X), ValueError, "the value may differ along 'x'"),
         (lambda: on_line(lambda x: x, (P("x"), P("x")))(X), ValueError, "in_specs"),
         (lambda: on_line(lambda x: x, "x")(X), TypeError, "holds PartitionSpecs"),

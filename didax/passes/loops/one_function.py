@@ -59,8 +59,8 @@ from didax.primitives.slicing import (
 from didax.primitives.threefry_cipher import threefry2x32_p
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.rewriting import trace_closed
-from didax.xla.lapack import platform
 from didax.xla.lowering import call
+from didax.xla.platforms import platform
 from didax.xla.text import FunctionContext, Value, names, types
 
 RULE = "one function"

@@ -17,7 +17,7 @@ from didax.primitives.control_flow.cond import cond_p
 from didax.primitives.convert import convert_element_type_p
 from didax.primitives.families import Elementwise
 from didax.primitives.select import select_n_p
-from didax.xla.lapack import platform
+from didax.xla.platforms import platform
 
 RULE = "unrolled"
 STEPS = 4

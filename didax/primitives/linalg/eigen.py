@@ -41,7 +41,8 @@ from didax.primitives.linalg.matrix import (
 )
 from didax.primitives.linalg.solve import solve
 from didax.primitives.shape import reduce_sum
-from didax.xla.lapack import cuda_call, lapack_call, platform
+from didax.xla.lapack import cuda_call, lapack_call
+from didax.xla.platforms import platform
 from didax.xla.text import FunctionContext, Value, tensor_type
 
 

@@ -36,7 +36,8 @@ from didax.primitives.scalars import scalar_like
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, pad, slice_axis
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
-from didax.xla.lapack import cuda_call, lapack_call, platform
+from didax.xla.lapack import cuda_call, lapack_call
+from didax.xla.platforms import platform
 from didax.xla.text import FunctionContext, Value
 
 

@@ -38,7 +38,8 @@ from didax.primitives.linalg.solve import det, identity, solve, where_matrix
 from didax.primitives.linalg.triangular import triangular_solve
 from didax.primitives.scalars import scalar_like
 from didax.primitives.slicing import pad, slice_axis
-from didax.xla.lapack import cuda_call, lapack_call, platform
+from didax.xla.lapack import cuda_call, lapack_call
+from didax.xla.platforms import platform
 from didax.xla.text import FunctionContext, Value
 
 

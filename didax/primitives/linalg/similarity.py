@@ -28,7 +28,8 @@ from didax.primitives.linalg.matrix import (
     succeeded,
     with_matrix,
 )
-from didax.xla.lapack import Int32, cuda_call, lapack_call, platform
+from didax.xla.lapack import Int32, cuda_call, lapack_call
+from didax.xla.platforms import platform
 from didax.xla.text import FunctionContext, Value
 
 _NOT_UNIQUE = "the form is not unique, and its basis turns freely where eigenvalues meet"

@@ -41,7 +41,8 @@ from didax.transforms.batching import AxisData
 from didax.transforms.elements import check_elements
 from didax.transforms.jet import Series, quotient
 from didax.transforms.transpose import is_undef
-from didax.xla.lapack import lapack_call, platform
+from didax.xla.lapack import lapack_call
+from didax.xla.platforms import platform
 from didax.xla.text import FunctionContext, Value, function_type
 
 

@@ -25,7 +25,8 @@ from didax.primitives.linalg.matrix import (
 from didax.primitives.scalars import scalar_like
 from didax.primitives.slicing import pad, slice_axis
 from didax.transforms.transpose import is_undef
-from didax.xla.lapack import cuda_call, lapack_call, platform
+from didax.xla.lapack import cuda_call, lapack_call
+from didax.xla.platforms import platform
 from didax.xla.text import FunctionContext, Value
 
 

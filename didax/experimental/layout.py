@@ -1,0 +1,28 @@
+"""Layouts of arrays in the memory of a device, as `jax.experimental.layout` has them: stated, and chosen by XLA.
+
+`x.format` and `compiled.output_formats` say how arrays lie. Read next: `core/layout.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from didax.core.errors import api_boundary
+from didax.core.layout import Format, Layout, check_rank
+
+__all__ = ["Format", "Layout", "with_layout_constraint"]
+
+T = TypeVar("T")
+
+
+@api_boundary
+def with_layout_constraint(x: T, layout: Layout) -> T:
+    """The array itself: XLA chooses the order of its elements in memory. ArgumentError for other axes than the array's.
+
+    >>> import didax.numpy as dnp
+    >>> float(with_layout_constraint(dnp.ones((2, 3)), Layout((1, 0))).sum())
+    6.0
+    """
+    array: Any = x
+    check_rank(layout, array.shape)
+    return x
