@@ -220,6 +220,11 @@ ERRORS = [
     (lambda: signal.fftconvolve(X, X[:2], axes=1), "broadcasting by fftconvolve"),
     (lambda: signal.istft(X[0]), "istft takes transforms with axes of frequency and time"),
     (lambda: signal.detrend(X, bp=9), "detrend takes breakpoints within the data"),
+    (
+        lambda: signal.detrend(X, bp=[[1, 2]]),
+        "detrend takes breakpoints within the data.\n  bp: [[1, 2]], length",
+    ),
+    (lambda: signal.detrend(X, bp="a"), "detrend takes breakpoints within the data.\n  bp: 'a'"),
     (lambda: ndimage.map_coordinates(X, [X], 1), "map_coordinates takes coordinates for all axes"),
     (lambda: ndimage.map_coordinates(X, [X, X], 1, "x"), "map_coordinates has 5 choices of mode"),
     (lambda: interpolate.RegularGridInterpolator((X[0], X[0]), X), "takes the points of each axis"),
