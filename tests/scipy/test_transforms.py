@@ -170,6 +170,10 @@ def test_interpolation() -> None:
     assert_close(wrapped, np.int32([3, 0, 2]))
     for method in ("linear", "nearest"):  # one point is a list of one; NaN is at no point of the grid
         at_nan = np.array([math.nan, 1.0])
+        falling = (grid[0][::-1], grid[1])
+        ours = interpolate.RegularGridInterpolator(falling, X, method)(points)
+        theirs = scipy.interpolate.RegularGridInterpolator(falling, X, method, bounds_error=False)(points)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
         ours = interpolate.RegularGridInterpolator(grid, X, method)(at_nan)
         theirs = scipy.interpolate.RegularGridInterpolator(grid, X, method, bounds_error=False)(at_nan)
         assert ours.shape == theirs.shape == (1,)
@@ -228,7 +232,11 @@ ERRORS = [
     (lambda: ndimage.map_coordinates(X, [X], 1), "map_coordinates takes coordinates for all axes"),
     (lambda: ndimage.map_coordinates(X, [X, X], 1, "x"), "map_coordinates has 5 choices of mode"),
     (lambda: interpolate.RegularGridInterpolator((X[0], X[0]), X), "takes the points of each axis"),
-    (lambda: interpolate.RegularGridInterpolator((X[:, 0],), X)(X), "takes points of 1 coordinates"),
+    (
+        lambda: interpolate.RegularGridInterpolator((np.array([0.0, 2.0, 2.0]),), X),
+        "takes points that strictly ascend or descend.\n  points[0]: [0. 2. 2.]\nSort the points",
+    ),
+    (lambda: interpolate.RegularGridInterpolator((np.arange(3.0),), X)(X), "takes points of 1 coordinates"),
     (lambda: ndimage.map_coordinates(X[:0], [X, X], 1), "map_coordinates takes an array with elements"),
     (
         lambda: signal.fftconvolve(X[0], X[0, :0], "same"),
