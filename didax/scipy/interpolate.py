@@ -129,7 +129,7 @@ def _check_method(method: Any) -> None:
 def _is_ascending(points: Array, axis: int) -> bool:
     """Whether the points ascend; those that are traced are taken to. ValueError if they neither ascend nor descend."""
     try:
-        steps = np.diff(np.asarray(points))
+        steps: Any = np.diff(np.asarray(points))
     except ConcretizationTypeError:
         return True
     ascend = bool((steps > 0).all())
