@@ -40,6 +40,7 @@ from didax.numpy.promotion import (
     ArrayLike,
     DTypeLike,
     as_array,
+    as_array_of,
     as_operand,
     broadcast,
     broadcast_shapes,
@@ -556,6 +557,20 @@ def _integer_range(dtype: np.dtype[Any], start: int, stop: int, step: int) -> Ar
     return el.add(ramp, scalar(start, dtype, keep_python=False)) if start else ramp
 
 
+def all_digits(name: str, dtype: DTypeLike, *ends: Any) -> Sequence[Any]:
+    """Return real numbers as arrays of the real dtype of a stated one that has 64 bits; anything else as it is."""
+    stated = None if dtype is None else dtypes.dtype(dtype)
+    if stated is None or not dtypes.is_inexact(stated) or dtypes.narrowed(stated) == stated:
+        return ends
+    real = dtypes.real_dtype(stated)
+    return [
+        as_array_of(name, x, real)
+        if type(x) in (int, float) or (isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "iuf")
+        else x
+        for x in ends
+    ]
+
+
 @api_boundary
 def linspace(
     start: ArrayLike,
@@ -581,6 +596,7 @@ def linspace(
         raise ValueError(
             message("linspace takes a number of values of at least 0.", f"num: {count}", fix="Use num >= 0.")
         )
+    start, stop = all_digits("linspace", dtype, start, stop)
     out_dtype = inexact(
         *result_pair(*[checked_operand("linspace", x, i) for i, x in enumerate((start, stop))])
     )[0]
@@ -658,6 +674,7 @@ def logspace(
     >>> dnp.logspace(0, 2, 3)
     Array([  1.,  10., 100.], dtype=float32)
     """
+    base, start, stop = all_digits("logspace", dtype, base, start, stop)
     powers = _powers(base, start, stop, num, endpoint, axis)
     return powers if dtype is None else cast(powers, dtypes.dtype(dtype))
 
@@ -682,6 +699,7 @@ def geomspace(
     >>> dnp.geomspace(1.0, 8.0, 4).round(3)
     Array([1., 2., 4., 8.], dtype=float32)
     """
+    start, stop = all_digits("geomspace", dtype, start, stop)
     ends = promote_dtypes(
         "geomspace", as_array("geomspace", start), as_array("geomspace", stop), to_inexact=True
     )

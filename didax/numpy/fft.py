@@ -403,7 +403,7 @@ def _point_count(name: str, n: Any) -> int:
 
 
 def _frequencies(name: str, k: Array, count: int, d: Any, dtype: Any, device: Any) -> Array:
-    spacing = creation.asarray(d)
+    spacing = creation.asarray(*creation.all_digits(name, dtype, d))
     stated = dtypes.default_dtype("f") if dtype is None else dtypes.dtype(dtype)
     if spacing.ndim or dtypes.is_complex(spacing.dtype) or not dtypes.is_float(stated):
         facts = f"d: {spacing.aval}, dtype: {dtypes.dtype_name(stated)}"

@@ -20,7 +20,7 @@ from didax.core.errors import message
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.manipulation import expand_dims, squeeze
-from didax.numpy.promotion import ArrayLike, as_array, broadcast, broadcast_shapes
+from didax.numpy.promotion import ArrayLike, as_array, as_array_of, broadcast, broadcast_shapes
 from didax.numpy.reductions import canonical_axis
 
 __all__ = ["apply_along_axis", "apply_over_axes", "piecewise", "vectorize"]
@@ -104,9 +104,9 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
         )
     *rest, last = [f(value, *args, **kw) if callable(f) else f for f in funclist] if funclist else [0]
     outs, default = ((*rest, last), 0) if len(funclist) == len(conditions) else (rest, last)
-    result = broadcast(as_array("piecewise", default).astype(value.dtype), value.shape)
+    result = broadcast(as_array_of("piecewise", default, value.dtype), value.shape)
     for condition, out in zip(conditions, outs, strict=True):
-        result = ufuncs.where(condition, as_array("piecewise", out).astype(value.dtype), result)
+        result = ufuncs.where(condition, as_array_of("piecewise", out, value.dtype), result)
     return result
 
 

@@ -31,9 +31,11 @@ from didax.numpy.promotion import (
     as_array,
     as_array_of,
     cast,
+    checked_operand,
     lifted,
     no_out,
     promote_dtypes,
+    result_pair,
 )
 from didax.numpy.reductions import canonical_axis
 from didax.numpy.selection import argsort, flatnonzero
@@ -58,7 +60,16 @@ def _arrays(name: str, xs: Any) -> list[Array]:
                 f"{name} takes a sequence of arrays.", f"got: {aval_of(xs)}", fix="Pass a list of arrays."
             )
         )
-    return [as_array(name, x, i) for i, x in enumerate(xs)]
+    xs = xs if isinstance(xs, Array) else list(xs)
+    if not any([type(x) in (int, float) for x in xs]):
+        return [as_array(name, x, i) for i, x in enumerate(xs)]
+    dtype, _ = result_pair(*[checked_operand(name, x, i) for i, x in enumerate(xs)])
+    if dtypes.narrowed(dtype) == dtype:
+        return [as_array(name, x, i) for i, x in enumerate(xs)]
+    return [
+        as_array_of(name, x, dtype, True) if type(x) in (int, float) else as_array(name, x, i)
+        for i, x in enumerate(xs)
+    ]
 
 
 def _are_rows(xs: Any) -> bool:

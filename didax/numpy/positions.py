@@ -36,6 +36,7 @@ from didax.numpy.promotion import (
     ArrayLike,
     DTypeLike,
     as_array,
+    as_array_of,
     broadcast_shapes,
     cast,
     no_out,
@@ -373,7 +374,8 @@ def put(
     >>> dnp.put(dnp.zeros(4), dnp.array([0, 2]), dnp.array([5.0, 6.0]), inplace=False)
     Array([5., 0., 6., 0.], dtype=float32)
     """
-    x, values = as_array("put", a, "a"), as_array("put", v, "v")
+    x = as_array("put", a, "a")
+    values = as_array_of("put", v, x.dtype, argument="v") if type(v) is float else as_array("put", v, "v")
     index = as_array("put", fitted_positions(ind, x.size, mode), "ind")
     _check_copies("put", x, inplace)
     if mode not in (None, "clip", "wrap"):
@@ -454,7 +456,11 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: 
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    x, values = as_array("fill_diagonal", a, "a"), as_array("fill_diagonal", val, "val")
+    x = as_array("fill_diagonal", a, "a")
+    is_number = type(val) is float
+    values = (
+        as_array_of("fill_diagonal", val, x.dtype) if is_number else as_array("fill_diagonal", val, "val")
+    )
     _check_copies("fill_diagonal", x, inplace)
     if x.ndim != 2:
         x = _square("fill_diagonal", x)

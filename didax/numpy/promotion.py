@@ -237,7 +237,13 @@ def promote_dtypes(name: str, *args: Any, to_inexact: bool = False) -> list[Any]
     operands = [checked_operand(name, x, i) for i, x in enumerate(args)]
     pair = result_pair(*operands)
     dtype, weak = inexact(*pair) if to_inexact else pair
-    return to_dtype(operands, dtype, weak)
+    found = to_dtype(operands, dtype, weak)
+    return found if dtype.itemsize < 8 else [_kept_wide(x) for x in found]
+
+
+def _kept_wide(x: Any) -> Any:
+    """Return a NumPy scalar of 64 bits as an array: as a scalar it would be narrowed by the next function it meets."""
+    return constant(x, x.dtype) if isinstance(x, np.generic) and dtypes.narrowed(x.dtype) != x.dtype else x
 
 
 def to_dtype(operands: Sequence[Any], dtype: np.dtype[Any], weak: bool) -> list[Any]:

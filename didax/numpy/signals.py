@@ -25,7 +25,7 @@ from didax.numpy import ufuncs
 from didax.numpy.creation import arange, ones
 from didax.numpy.joining import concatenate
 from didax.numpy.manipulation import flip, ravel
-from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, broadcast, cast, promote_dtypes
+from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, as_array_of, broadcast, cast, promote_dtypes
 from didax.numpy.reductions import canonical_axes, canonical_axis, cumsum
 from didax.primitives.narrow import halves_in_float32
 from didax.primitives.shape import reshape
@@ -170,7 +170,7 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: 
 def _edge(x: Array, value: Any, axis: int) -> Array | None:
     if value is None:
         return None
-    edge = as_array("diff", value)
+    edge = as_array_of("diff", value, x.dtype) if type(value) in (int, float) else as_array("diff", value)
     return (
         edge if edge.ndim else broadcast(edge, tuple([1 if i == axis else n for i, n in enumerate(x.shape)]))
     )
@@ -186,8 +186,7 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
     """
     x = ravel(as_array("ediff1d", ary))
     begin, end = [
-        [] if part is None else [ravel(as_array("ediff1d", part)).astype(x.dtype)]
-        for part in (to_begin, to_end)
+        [] if part is None else [ravel(as_array_of("ediff1d", part, x.dtype))] for part in (to_begin, to_end)
     ]
     return concatenate([*begin, diff(x), *end])
 

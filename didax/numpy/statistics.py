@@ -22,7 +22,7 @@ from didax.numpy.creation import linspace, ones, zeros
 from didax.numpy.joining import concatenate, stack
 from didax.numpy.linear import matmul
 from didax.numpy.manipulation import atleast_2d, ravel
-from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, cast, inexact, promote_dtypes
+from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, as_array_of, cast, inexact, promote_dtypes
 from didax.numpy.reductions import average
 from didax.numpy.reductions import max as array_max
 from didax.numpy.reductions import min as array_min
@@ -81,7 +81,7 @@ def histogram_bin_edges(
 
 def _limits(x: Array, range: Any, dtype: np.dtype[Any]) -> tuple[Array, Array]:
     if range is not None:
-        low, high = [cast(as_array("histogram", end, "range"), dtype) for end in range]
+        low, high = [as_array_of("histogram", end, dtype, argument="range") for end in range]
     elif x.size:
         low, high = cast(array_min(x), dtype), cast(array_max(x), dtype)
     else:

@@ -21,7 +21,8 @@ __all__ = ["RegularGridInterpolator"]
 class RegularGridInterpolator:
     """A function of d variables from its values on a grid, "linear" along each axis or that of the "nearest" point.
 
-    `points` are d ascending vectors and `values` an array of shape (m1, ..., md, ...), whose further axes are kept.
+    `points` are d ascending vectors, or descending ones that are known, and `values` an array of shape (m1, ..., md,
+    ...), whose further axes are kept. ValueError for known points in another order.
     Outside of the grid the function is `fill_value`, or continued (None); with `bounds_error` points outside raise a
     ValueError, where they are known.
 
@@ -54,6 +55,10 @@ class RegularGridInterpolator:
             raise ArgumentError(
                 message("RegularGridInterpolator takes the points of each axis.", facts, fix=fix)
             )
+        descending = [i for i, p in enumerate(self.grid) if not _is_ascending(p, i)]
+        if descending:
+            self.grid = tuple(dnp.flip(p) if i in descending else p for i, p in enumerate(self.grid))
+            self.values = dnp.flip(self.values, descending)
         self.method, self.bounds_error, self.fill_value = method, bounds_error, fill_value
 
     @api_boundary
@@ -119,6 +124,20 @@ class RegularGridInterpolator:
 
 def _check_method(method: Any) -> None:
     check_choice("RegularGridInterpolator", "method", method, "linear", "nearest")
+
+
+def _is_ascending(points: Array, axis: int) -> bool:
+    """Whether the points ascend; those that are traced are taken to. ValueError if they neither ascend nor descend."""
+    try:
+        steps: Any = np.diff(np.asarray(points))
+    except ConcretizationTypeError:
+        return True
+    ascend = bool((steps > 0).all())
+    if not ascend and not (steps < 0).all():
+        facts = f"points[{axis}]: {np.array2string(np.asarray(points), threshold=6)}"
+        rule = "RegularGridInterpolator takes points that strictly ascend or descend."
+        raise ArgumentError(message(rule, facts, fix="Sort the points, and the values with them."))
+    return ascend
 
 
 def _check_inside(outside: Any) -> None:

@@ -77,7 +77,6 @@ def map_coordinates(
         return dnp.zeros(places[0].shape, x.dtype)
     axes = [_nodes(c, n, order, mode) for c, n in zip(places, x.shape, strict=True)]
     fill = dnp.asarray(cval)
-    exact = not dtypes.is_inexact(x.dtype)
     total: Any = 0
     for corner in itertools.product(*axes):
         indices, valid, weights = zip(*corner, strict=True) if corner else ((), (), ())
@@ -90,7 +89,7 @@ def map_coordinates(
         for weight in weights:
             value = weight * value
         total = total + value
-    return dnp.round(total).astype(x.dtype) if exact else total.astype(x.dtype)
+    return dnp.round(total).astype(x.dtype) if dtypes.is_integer(x.dtype) else total.astype(x.dtype)
 
 
 def _nodes(c: Any, n: int, order: int, mode: str) -> list[tuple[Any, Any, Any]]:

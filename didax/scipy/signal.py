@@ -582,12 +582,13 @@ def detrend(
     n = x.shape[-1]
     if not n:
         return dnp.moveaxis(x, -1, axis)
-    ends = sorted({0, n, *np.atleast_1d(np.asarray(bp)).tolist()})
-    if ends[0] < 0 or ends[-1] > n:
-        fix = f"Choose breakpoints from 0 to {n}."
+    points = np.atleast_1d(np.asarray(bp))
+    if points.ndim > 1 or points.dtype.kind not in "iu" or not all(0 <= i <= n for i in points):
+        fix = f"Choose integers from 0 to {n}."
         raise ArgumentError(
-            message("detrend takes breakpoints within the data.", f"bp: {bp}, length: {n}", fix=fix)
+            message("detrend takes breakpoints within the data.", f"bp: {bp!r:.100}, length: {n}", fix=fix)
         )
+    ends = sorted({0, n, *points.tolist()})
     parts = [_without_line(x[..., low:high]) for low, high in itertools.pairwise(ends)]
     return dnp.moveaxis(dnp.concatenate(parts, -1), -1, axis)
 

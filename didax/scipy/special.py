@@ -35,6 +35,7 @@ from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
 from didax.scipy import _families as families
 from didax.scipy._families import bessel_jn, complex_gamma, complex_loggamma, complex_xlogy, sph_harm_y, wofz
+from didax.scipy._lists import of_list
 
 __all__ = [
     "bernoulli", "bessel_jn", "beta", "betainc", "betaincc", "betaln", "boxcox", "boxcox1p", "comb", "dawsn", "digamma",
@@ -139,7 +140,7 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     >>> float(special.log_ndtr(-100.0))
     -5005.52...
     """
-    return _log_ndtr(x)
+    return _log_ndtr(of_list(x))
 
 
 # --- Gamma functions ----------------------------------------------------------------------------------------

@@ -451,3 +451,31 @@ def test_bincount_of_negative_numbers_alone() -> None:
     assert dnp.bincount(dnp.array([-1, 1])).tolist() == [1, 1] and dnp.bincount(dnp.zeros(0, int)).shape == (
         0,
     )
+
+
+@pytest.mark.parametrize(
+    ("f", "wanted"),
+    [
+        (lambda x: dnp.linspace(0.1, np.float64(0.7), 2, dtype="float64"), [0.1, 0.7]),
+        (lambda x: dnp.logspace(0.1, 0.7, 2, dtype="float64"), [10**0.1, 10**0.7]),
+        (lambda x: dnp.geomspace(0.1, 0.7, 2, dtype="float64"), [0.1, 0.7]),
+        (lambda x: dnp.fft.rfftfreq(2, 0.1, dtype="float64"), [0.0, 5.0]),
+        (lambda x: dnp.searchsorted(x, 0.1, side="right"), 1),
+        (lambda x: dnp.searchsorted(x.astype("int64"), 2**40), 2),
+        (lambda x: dnp.isin(x, 0.1), [True, False]),
+        (lambda x: dnp.isclose(x, 0.1, rtol=1e-12, atol=0), [True, False]),
+        (lambda x: dnp.outer(x, 0.1)[1], 0.02),
+        (lambda x: dnp.interp(0.1, x, x), 0.1),
+        (lambda x: dnp.stack([x[0], 0.7]), [0.1, 0.7]),
+        (lambda x: dnp.diff(x, append=0.7), [0.1, 0.5]),
+        (lambda x: dnp.ediff1d(x, to_end=0.7), [0.1, 0.7]),
+        (lambda x: dnp.put(x, 0, 0.7, inplace=False), [0.7, 0.2]),
+        (lambda x: dnp.fill_diagonal(x[None], 0.7, inplace=False)[0], [0.7, 0.2]),
+        (lambda x: dnp.piecewise(x, [x < 0.15], [0.7, 0.3]), [0.7, 0.3]),
+        (lambda x: dnp.histogram(x, 1, range=(0.1, 0.7))[1], [0.1, 0.7]),
+    ],
+)
+def test_numbers_beside_wider_dtypes_keep_their_digits(f, wanted):
+    """Python's numbers have 64 bits; beside arrays or a stated dtype of 64 bits they keep them, without enable_x64."""
+    found = f(dnp.array([0.1, 0.2], "float64"))
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-15, atol=1e-16)

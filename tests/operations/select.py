@@ -75,6 +75,17 @@ ROWS = [
         corners=limits,
     ),
     Operation(
+        "clamp-crossed",  # the upper limit is the result wherever it is below the lower one
+        lax.clamp,
+        lambda low, x, high: np.minimum(np.maximum(x, low), high),
+        lambda rng, dtype: (
+            case(rng, dtype) + dtype.type(3),
+            case(rng, dtype) * dtype.type(2),
+            case(rng, dtype),
+        ),
+        ("float32",),
+    ),
+    Operation(
         "clamp-scalar-limits",
         lambda x: lax.clamp(-1, x, 1),
         lambda x: np.clip(x, -1, 1).astype(x.dtype),

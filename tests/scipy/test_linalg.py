@@ -208,3 +208,23 @@ def test_errors(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error) as found:
         call()
     assert text in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("svd", "A"), ("qr", "A"), ("eigh", "A"), ("eigh_tridiagonal", "vu"), ("rsf2csf", "AA"), ("polar", "A"),
+        ("expm_frechet", "AA"), ("cholesky", "A"), ("cho_factor", "A"), ("lu_factor", "A"), ("lu", "A"),
+        ("solve_triangular", "Av"), ("solve_sylvester", "AAA"),
+    ],
+)  # fmt: skip
+def test_lists_are_taken_where_jax_takes_them(name: str, args: str) -> None:
+    values: dict[str, Any] = {"A": [[4.0, 1.0], [1.0, 3.0]], "v": [1.0, 2.0], "u": [1.0]}
+    f = getattr(linalg, name)
+    lists = [values[a] for a in args]
+    found, wanted = f(*lists), f(*[dnp.array(x) for x in lists])
+    dx.tree.map(lambda x, y: assert_close(x, np.asarray(y)), found, wanted)
+
+
+def test_a_factor_and_a_right_hand_side_may_be_lists() -> None:
+    assert_close(linalg.cho_solve(([[2.0]], False), b=[8.0]), np.float32([2]))

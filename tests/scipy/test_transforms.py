@@ -170,6 +170,10 @@ def test_interpolation() -> None:
     assert_close(wrapped, np.int32([3, 0, 2]))
     for method in ("linear", "nearest"):  # one point is a list of one; NaN is at no point of the grid
         at_nan = np.array([math.nan, 1.0])
+        falling = (grid[0][::-1], grid[1])
+        ours = interpolate.RegularGridInterpolator(falling, X, method)(points)
+        theirs = scipy.interpolate.RegularGridInterpolator(falling, X, method, bounds_error=False)(points)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
         ours = interpolate.RegularGridInterpolator(grid, X, method)(at_nan)
         theirs = scipy.interpolate.RegularGridInterpolator(grid, X, method, bounds_error=False)(at_nan)
         assert ours.shape == theirs.shape == (1,)
@@ -220,10 +224,19 @@ ERRORS = [
     (lambda: signal.fftconvolve(X, X[:2], axes=1), "broadcasting by fftconvolve"),
     (lambda: signal.istft(X[0]), "istft takes transforms with axes of frequency and time"),
     (lambda: signal.detrend(X, bp=9), "detrend takes breakpoints within the data"),
+    (
+        lambda: signal.detrend(X, bp=[[1, 2]]),
+        "detrend takes breakpoints within the data.\n  bp: [[1, 2]], length",
+    ),
+    (lambda: signal.detrend(X, bp="a"), "detrend takes breakpoints within the data.\n  bp: 'a'"),
     (lambda: ndimage.map_coordinates(X, [X], 1), "map_coordinates takes coordinates for all axes"),
     (lambda: ndimage.map_coordinates(X, [X, X], 1, "x"), "map_coordinates has 5 choices of mode"),
     (lambda: interpolate.RegularGridInterpolator((X[0], X[0]), X), "takes the points of each axis"),
-    (lambda: interpolate.RegularGridInterpolator((X[:, 0],), X)(X), "takes points of 1 coordinates"),
+    (
+        lambda: interpolate.RegularGridInterpolator((np.array([0.0, 2.0, 2.0]),), X),
+        "takes points that strictly ascend or descend.\n  points[0]: [0. 2. 2.]\nSort the points",
+    ),
+    (lambda: interpolate.RegularGridInterpolator((np.arange(3.0),), X)(X), "takes points of 1 coordinates"),
     (lambda: ndimage.map_coordinates(X[:0], [X, X], 1), "map_coordinates takes an array with elements"),
     (
         lambda: signal.fftconvolve(X[0], X[0, :0], "same"),

@@ -10,7 +10,7 @@ from didax.core.avals import aval_of
 from didax.primitives import numpy_rules
 from didax.primitives.elementwise.arithmetic import mul, number_like
 from didax.primitives.elementwise.comparisons import eq, gt, lt
-from didax.primitives.elementwise.logic_and_bits import and_
+from didax.primitives.elementwise.logic_and_bits import and_, or_
 from didax.primitives.families import Elementwise, binary
 from didax.primitives.select import where
 from didax.xla.text import keep_nan, lower_combination
@@ -45,7 +45,7 @@ min_ = binary("min", eager=numpy_rules.minimum, accepts="biufc", lower=_extremum
 clamp = Elementwise("clamp", 3, hlo="clamp", eager=numpy_rules.clamp, accepts="iuf",
                     jvp=[lambda t, z, low, x, high: _where_or_zero(and_(gt(low, x), lt(low, high)), t),
                          lambda t, z, low, x, high: _where_or_zero(and_(gt(x, low), lt(x, high)), t),
-                         lambda t, z, low, x, high: _where_or_zero(lt(high, x), t)])  # fmt: skip
+                         lambda t, z, low, x, high: _where_or_zero(or_(lt(high, x), lt(high, low)), t)])  # fmt: skip
 
 
 def _where_or_zero(condition: Any, t: Any) -> Any:

@@ -20,10 +20,12 @@ from didax.numpy.linalg_operands import matrices, square_matrices
 from didax.numpy.promotion import ArrayLike, broadcast, broadcast_shapes, promote_dtypes
 from didax.primitives.linalg import matrix, similarity
 from didax.primitives.linalg import qr as qr_
+from didax.scipy._lists import takes_lists
 from didax.scipy.linalg._systems import sylvester
 
 
 @array_function
+@takes_lists(1)
 def svd(
     a: ArrayLike,
     full_matrices: bool = True,
@@ -45,6 +47,7 @@ def svd(
 
 
 @array_function
+@takes_lists(1)
 def qr(
     a: ArrayLike,
     overwrite_a: bool = False,
@@ -106,6 +109,7 @@ def qr_multiply(
 
 
 @array_function
+@takes_lists(2)
 def eigh(
     a: ArrayLike,
     b: ArrayLike | None = None,
@@ -170,6 +174,7 @@ def _generalized(a: Any, b: Any, lower: bool, kind: Any) -> tuple[Any, Any]:
 
 
 @array_function
+@takes_lists(2)
 def eigh_tridiagonal(
     d: ArrayLike,
     e: ArrayLike,
@@ -236,6 +241,7 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
 
 
 @array_function
+@takes_lists(2)
 def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
     """Return the complex Schur form `(t, z)` of a real one; batch axes broadcast.
 
@@ -322,6 +328,7 @@ def hessenberg(
 
 
 @array_function
+@takes_lists(1)
 def polar(
     a: ArrayLike,
     side: str = "right",

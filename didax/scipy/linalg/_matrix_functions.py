@@ -31,6 +31,7 @@ from didax.numpy.promotion import ArrayLike, promote_dtypes
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.linalg import matrix
 from didax.primitives.linalg.similarity import schur
+from didax.scipy._lists import takes_lists
 from didax.scipy.linalg._systems import by_schur, sylvester
 
 # The degree of the Pade approximant, and the norm up to which it is exact to rounding, by the bits of a real number.
@@ -93,6 +94,7 @@ def _pade_halves(x: Any, degree: int) -> tuple[Any, Any]:
 
 
 @array_function
+@takes_lists(2)
 def expm_frechet(A: ArrayLike, E: ArrayLike, *, method: str | None = None, compute_expm: bool = True) -> Any:
     """Return `(expm(A), L)`, or L without `compute_expm`: the derivative of the exponential at A in the direction E.
 

@@ -24,11 +24,13 @@ from didax.numpy.promotion import ArrayLike, broadcast, broadcast_shapes, promot
 from didax.primitives.linalg import matrix
 from didax.primitives.linalg.lu import lu_pivots_to_permutation, take_rows
 from didax.primitives.linalg.similarity import schur
+from didax.scipy._lists import of_list, takes_lists
 
 # --- Cholesky factors ---------------------------------------------------------------------------------------
 
 
 @array_function
+@takes_lists(1)
 def cholesky(
     a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Array:
@@ -45,6 +47,7 @@ def cholesky(
 
 
 @array_function
+@takes_lists(1)
 def cho_factor(
     a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Array, bool]:
@@ -58,6 +61,7 @@ def cho_factor(
 
 
 @array_function
+@takes_lists(2)
 def cho_solve(
     c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True
 ) -> Array:
@@ -68,7 +72,7 @@ def cho_solve(
     Array([2.], dtype=float32)
     """
     factor, lower = c_and_lower
-    return _solved("cho_solve", factor, b, lambda c, b: _cho_solve(c, b, bool(lower)))
+    return _solved("cho_solve", of_list(factor), b, lambda c, b: _cho_solve(c, b, bool(lower)))
 
 
 def _cho_solve(c: Any, b: Any, lower: bool) -> Any:
@@ -80,6 +84,7 @@ def _cho_solve(c: Any, b: Any, lower: bool) -> Any:
 
 
 @array_function
+@takes_lists(1)
 def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
     """Return the factors L and U in one array, and the exchanges of rows, for `lu_solve`.
 
@@ -125,6 +130,7 @@ def lu_solve(
 
 
 @array_function
+@takes_lists(1)
 def lu(
     a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Array, ...]:
@@ -208,6 +214,7 @@ def solve(
 
 
 @array_function
+@takes_lists(2)
 def solve_triangular(
     a: ArrayLike,
     b: ArrayLike,
@@ -285,6 +292,7 @@ def _solved(name: str, a: Any, b: Any, solve: Callable[[Any, Any], Any]) -> Any:
 
 
 @array_function
+@takes_lists(3)
 def solve_sylvester(
     A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "schur", tol: float = 1e-8
 ) -> Array:
