@@ -72,6 +72,9 @@ def errors() -> None:
             "kernels in JAX's own language",
             "--missing",
         ),
+        (lambda: exec("from jax.experimental import pallas"), "kernels in JAX's own language", "--missing"),
+        (lambda: exec("from jax.experimental.compute_on import compute_on"), "has no counterpart", "--missing"),
+        (lambda: exec("from jax.numpy import no_such"), "neither here nor in JAX", "--missing"),
         (lambda: importlib.import_module("jax._src.core").no_such, "private to JAX"),
         (lambda: colocated_python.colocated_python(jnp.sin), "in this process"),
     ]:
@@ -83,6 +86,11 @@ def errors() -> None:
             raise AssertionError(texts)
     assert not hasattr(jax, "tree_map") and not hasattr(jax, "explain")  # gone from jax; Didax's own
     assert "jax.experimental.pallas" in didax.as_jax.missing()
+    for path in table.REFUSED:  # programs ask whether it is there, and go on
+        parent, _, name = path.rpartition(".")
+        module = importlib.import_module(parent)
+        assert not hasattr(module, name) and getattr(module, name, None) is None and name not in dir(module)
+        assert importlib.util.find_spec(path) is None
 
 
 def values() -> None:
