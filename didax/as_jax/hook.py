@@ -158,7 +158,9 @@ def _absent(path: str, name: str) -> str:
 
 def refusal(path: str) -> str | None:
     """Why a module of jax, or a name in it, is absent on purpose; None for another."""
-    return next((why for start, why in REFUSED.items() if path == start or path.startswith(start + ".")), None)
+    return next(
+        (why for start, why in REFUSED.items() if path == start or path.startswith(start + ".")), None
+    )
 
 
 def missing() -> str:

@@ -73,7 +73,11 @@ def errors() -> None:
             "--missing",
         ),
         (lambda: exec("from jax.experimental import pallas"), "kernels in JAX's own language", "--missing"),
-        (lambda: exec("from jax.experimental.compute_on import compute_on"), "has no counterpart", "--missing"),
+        (
+            lambda: exec("from jax.experimental.compute_on import compute_on"),
+            "has no counterpart",
+            "--missing",
+        ),
         (lambda: exec("from jax.numpy import no_such"), "neither here nor in JAX", "--missing"),
         (lambda: importlib.import_module("jax._src.core").no_such, "private to JAX"),
         (lambda: colocated_python.colocated_python(jnp.sin), "in this process"),
