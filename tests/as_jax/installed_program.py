@@ -106,6 +106,9 @@ def values() -> None:
     assert isinstance(jax.typeof(x), jax.core.ShapedArray) and isinstance(
         jax.typeof(x), jax.core.AbstractValue
     )
+    assert [repr(jax.typeof(x)), str(jax.typeof(x))] == ["ShapedArray(float32[3])", "float32[3]"]
+    assert jax.typeof(x).str_short(short_dtypes=True) == "f32[3]"
+    assert repr(jax.typeof(1)) == "ShapedArray(int32[], weak_type=True)"
     assert (pickle.loads(pickle.dumps(x)) == x).all() and pickle.loads(pickle.dumps(lax.add_p)) is lax.add_p
     assert pickle.loads(pickle.dumps(jnp.sin)) is jnp.sin
     assert callable(inspect.unwrap(jnp.sin)) and "fun" in inspect.signature(jax.grad).parameters
