@@ -151,6 +151,7 @@ def behaviour() -> None:
     x, y = jax.random.normal(jax.random.key(0), (2, 24, 24))
     np.testing.assert_array_equal(x @ y, jax.jit(jnp.matmul)(x, y))  # bit by bit: nothing is left to NumPy
     assert jnp.array(np.ones(2)).dtype == "float32" == jnp.float32(np.float64(1)).dtype
+    assert jax.config.x64_enabled is jax.config.jax_enable_x64 is False
     with jax.enable_x64(True):
         assert jnp.zeros(2, "float64").dtype == "float64"
     kinds = []
