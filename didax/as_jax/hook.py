@@ -88,7 +88,8 @@ class JaxModule(ModuleType):
 
     def __dir__(self) -> list[str]:
         known = names_of_jax().get(self.__name__, ()) or PRIVATE.get(self.__name__, {})
-        return sorted({*vars(self), *(name.rstrip("/") for name in known)})
+        names = (name.rstrip("/") for name in known)
+        return sorted({*vars(self), *(name for name in names if refusal(f"{self.__name__}.{name}") is None)})
 
 
 def find(path: str, name: str) -> Any:
@@ -100,7 +101,7 @@ def find(path: str, name: str) -> Any:
     home = HOMES.get(path, {}).get(name)
     if home is not None:
         return _load(home, name)
-    if is_module(f"{path}.{name}"):
+    if is_module(f"{path}.{name}") and refusal(f"{path}.{name}") is None:
         return importlib.import_module(f"{path}.{name}")
     if name in names_of_jax().get(path, ()):
         for module in (*HOMES.get(path, {}).get("*", "").split(), "didax" + path.removeprefix("jax")):
@@ -140,7 +141,8 @@ def _load(home: str, name: str) -> Any:
 
 
 def _absent(path: str, name: str) -> str:
-    known = name in names_of_jax().get(path, ())
+    reason = refusal(f"{path}.{name}")
+    known = reason is not None or name in names_of_jax().get(path, ())
     if path.startswith("jax._src"):
         rule = (
             f"{path}.{name} is private to JAX, and none of the private names that Didax gives to libraries."
@@ -149,9 +151,15 @@ def _absent(path: str, name: str) -> str:
         rule = f"{path}.{name} is missing: JAX {JAX_VERSION} has it, Didax has no counterpart."
     else:
         rule = f"module {path!r} has no attribute {name!r}, neither here nor in JAX {JAX_VERSION}."
-    reason = next((why for start, why in REFUSED.items() if f"{path}.{name}".startswith(start)), "")
     return message(
         rule, *([f"reason: {reason}"] if reason else []), fix=f"The list of what is missing: {_LIST}"
+    )
+
+
+def refusal(path: str) -> str | None:
+    """Why a module of jax, or a name in it, is absent on purpose; None for another."""
+    return next(
+        (why for start, why in REFUSED.items() if path == start or path.startswith(start + ".")), None
     )
 
 
@@ -174,11 +182,15 @@ class _Finder:
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != "jax" and not fullname.startswith("jax."):
             return None
-        if is_module(fullname):
+        if is_module(fullname) and refusal(fullname) is None:
             return importlib.machinery.ModuleSpec(
                 fullname, _Loader(), origin=f"didax.as_jax:{fullname}", is_package=True
             )
-        return None
+        if sys._getframe(2).f_code.co_name != "_find_and_load_unlocked":
+            return None  # `importlib.util.find_spec` asks, which wants no error
+        # Python replaces an error that names a.b by its own in `from a import b`. The missing module is Didax's, too.
+        name = "didax" + fullname.removeprefix("jax")
+        raise ModuleNotFoundError(_absent(*fullname.rpartition(".")[::2]), name=name)
 
     def find_distributions(self, context: Any = None) -> Iterable[Any]:
         """The distribution of the name jax, for `importlib.metadata`, which asks every finder that has this method."""
@@ -189,11 +201,6 @@ class _Finder:
 
 class _Loader(importlib.abc.Loader):
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        for start, why in REFUSED.items():
-            if spec.name == start or spec.name.startswith(start + "."):
-                rule = f"The module {spec.name} is missing: Didax has no counterpart."
-                text = message(rule, f"reason: {why}", fix=f"The list of what is missing: {_LIST}")
-                raise ModuleNotFoundError(text, name=spec.name)
         return JaxModule(spec.name, f"The module {spec.name} of JAX, as Didax has it. See didax.as_jax.")
 
     def exec_module(self, module: ModuleType) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from didax.api.jit import JitFunction
 from didax.core import config
+from didax.core.avals import ShapedArray
 from didax.core.value import Array
 from didax.runtime.array import ConcreteArray
 from didax.runtime.sharded import ShardedArray
@@ -28,3 +32,17 @@ def enter() -> None:
     config.update("debug_key_reuse", "off")
     for kind, (module, name) in NAMED_IN_JAX.items():
         kind.__module__, kind.__qualname__, kind.__name__ = module, name, name
+    shown: Any = ShapedArray
+    if shown.__str__ is object.__str__:
+        shown.__str__, shown.__repr__ = shown.__repr__, _with_its_class
+        shown.str_short = _short
+
+
+def _short(aval: ShapedArray, short_dtypes: bool = False) -> str:
+    """The text of a type in JAX: `float32[2,3]`, or `f32[2,3]`."""
+    return re.sub(r"^(b|u)?(f|i|c)[a-z]+(?=\d)", r"\1\2", str(aval)) if short_dtypes else str(aval)
+
+
+def _with_its_class(aval: ShapedArray) -> str:
+    """The repr of a type in JAX. Its text, which is in messages and jaxprs, is Didax's repr."""
+    return f"ShapedArray({aval}{', weak_type=True' * aval.weak_type})"

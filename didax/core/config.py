@@ -217,7 +217,7 @@ _BOOLS = {
 
 
 # Options that have another name in JAX.
-_OTHER_NAMES = {"enable_checks": "check", "platform_name": "platforms"}
+_OTHER_NAMES = {"enable_checks": "check", "platform_name": "platforms", "x64_enabled": "enable_x64"}
 
 
 def option_named(option: str) -> str:

@@ -468,10 +468,15 @@ def _fori_in_python(steps: range, body_fun: Callable[[Any, Any], Any], x: Any) -
 
 
 def _counter_type(lower: Any, upper: Any) -> ShapedArray:
-    """The integer type that counts from `lower` to `upper`."""
+    """The type that counts from `lower` to `upper`."""
     avals = [aval for x in (lower, upper) if (aval := _type_of(x)) is not None]
     joined = join_types(avals) if len(avals) == 2 else None
-    if joined is None or joined.shape != () or not dtypes.is_integer(joined.dtype):
+    # As in JAX, traced floats count, too: libraries round a computed number of steps, and leave it a float.
+    traced = known_value(lower) is None or known_value(upper) is None
+    counts = joined is not None and (
+        dtypes.is_integer(joined.dtype) or (traced and dtypes.kind_of(joined.dtype) == "f")
+    )
+    if joined is None or joined.shape != () or not counts:
         raise TypeError(
             message(
                 "fori_loop counts between two integers of one dtype without axes.",

@@ -60,9 +60,8 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any
 
 
 def _new_shape(x: Array, shape: Any) -> tuple[int, ...]:
-    if isinstance(shape, np.ndarray | range):
-        shape = list(shape) if np.ndim(shape) else [shape]
-    lengths = tuple(map(as_length, shape if isinstance(shape, tuple | list) else (shape,)))
+    several = isinstance(shape, tuple | list | range) or getattr(shape, "ndim", 0)  # a vector is a shape, too
+    lengths = tuple(map(as_length, shape if several else (shape,)))
     if -1 not in lengths:
         return lengths
     known = math.prod([n for n in lengths if n != -1])
@@ -247,7 +246,7 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     (1, 2, 3, 1)
     """
     x = as_array("expand_dims", a, "a")
-    count = len(axis) if isinstance(axis, tuple | list | range) else 1
+    count = np.size(axis)
     axes = canonical_axes("expand_dims", axis, x.ndim + count)
     lengths = iter(x.shape)
     shape = tuple([1 if i in axes else next(lengths) for i in range(x.ndim + count)])

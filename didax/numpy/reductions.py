@@ -87,11 +87,11 @@ def canonical_axis(name: str, axis: Any, ndim: int) -> int:
 
 
 def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
-    """Return distinct axes from 0 to ndim - 1 for an integer, a tuple, or None, which means all axes."""
+    """Return distinct axes from 0 to ndim - 1 for an integer, a tuple, a vector, or None, which means all axes."""
     if axis is None:
         return tuple(range(ndim))
-    given = tuple(axis) if isinstance(axis, tuple | list | range) else (axis,)
-    axes = tuple([canonical_axis(name, i, ndim) for i in given])
+    several = isinstance(axis, tuple | list | range) or getattr(axis, "ndim", 0)
+    axes = tuple([canonical_axis(name, i, ndim) for i in (axis if several else (axis,))])
     if len(set(axes)) != len(axes):
         raise ArgumentError(
             message(f"{name} takes each axis once.", f"axis: {axis}", fix="Name every axis at most once.")

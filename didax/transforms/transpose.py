@@ -4,9 +4,10 @@
 
 `backward` walks linear equations from the last to the first, asks each primitive for its transpose rule and sums the
 cotangents that meet in one variable. In these equations every variable is linear and every literal is known; a rule
-sees `Undef` in the place of a linear argument. Cotangents nobody sends stay symbolic `Zero`s, and only backward rules
-of the user's (`transposes_zeros`), which may send something else than a multiple of their cotangent, run for these
-alone. Read next: `linearize.py` (where linear programs come from), `didax/api/autodiff.py` (vjp and grad).
+sees `Undef` in the place of a linear argument. Cotangents nobody sends stay symbolic `Zero`s. For these alone only
+backward rules of the user's run, which may send something else than a multiple of their cotangent, and loops, which may
+hold such rules (`transposes_zeros`). Read next: `linearize.py` (where linear programs come from),
+`didax/api/autodiff.py` (vjp and grad).
 """
 
 from __future__ import annotations
@@ -77,12 +78,16 @@ def backward(
     for eqn in reversed(eqns):
         primitive = eqn.primitive
         if primitive.multiple_results:
+            zeros = primitive.transposes_zeros
             if not any(v in sums for v in eqn.outvars):
                 unused = unsent.isdisjoint(eqn.outvars)
-                if unused or not primitive.transposes_zeros:
+                if unused or zeros is None:
                     unsent.update(() if unused else eqn.invars)
                     continue
             ct: Any = [sums.pop(v) if v in sums else Zero(v.aval) for v in eqn.outvars]
+            if unsent and zeros is not None:
+                pairs = zip(eqn.outvars, ct, strict=True)
+                ct = [zeros(c) if type(c) is Zero and v in unsent else c for v, c in pairs]
         else:
             ct = sums.pop(eqn.outvars[0], None)
             if ct is None:

@@ -1127,6 +1127,7 @@ def test_a_backward_rule_runs_where_the_rules_after_it_sent_zeros():
         (lambda x: silent(counted(x)), 7),
         (lambda x: silent(dnp.sin(counted(x))) + x, 8),
         (lambda x: lax.scan(lambda c, _: (silent(counted(c)), None), x, None, 2)[0], 7),
+        (lambda x: silent(lax.scan(lambda c, _: (counted(c), None), x, None, 2)[0]), 7),
         (lambda x: dnp.round(counted(x)), 0),  # no derivative: nothing leads back to the rule
         (lambda x: (counted(x), x * 1.0)[1], 1),
     ):

@@ -72,6 +72,13 @@ def errors() -> None:
             "kernels in JAX's own language",
             "--missing",
         ),
+        (lambda: exec("from jax.experimental import pallas"), "kernels in JAX's own language", "--missing"),
+        (
+            lambda: exec("from jax.experimental.compute_on import compute_on"),
+            "has no counterpart",
+            "--missing",
+        ),
+        (lambda: exec("from jax.numpy import no_such"), "neither here nor in JAX", "--missing"),
         (lambda: importlib.import_module("jax._src.core").no_such, "private to JAX"),
         (lambda: colocated_python.colocated_python(jnp.sin), "in this process"),
     ]:
@@ -83,6 +90,11 @@ def errors() -> None:
             raise AssertionError(texts)
     assert not hasattr(jax, "tree_map") and not hasattr(jax, "explain")  # gone from jax; Didax's own
     assert "jax.experimental.pallas" in didax.as_jax.missing()
+    for path in table.REFUSED:  # programs ask whether it is there, and go on
+        parent, _, name = path.rpartition(".")
+        module = importlib.import_module(parent)
+        assert not hasattr(module, name) and getattr(module, name, None) is None and name not in dir(module)
+        assert importlib.util.find_spec(path) is None
 
 
 def values() -> None:
@@ -94,6 +106,9 @@ def values() -> None:
     assert isinstance(jax.typeof(x), jax.core.ShapedArray) and isinstance(
         jax.typeof(x), jax.core.AbstractValue
     )
+    assert [repr(jax.typeof(x)), str(jax.typeof(x))] == ["ShapedArray(float32[3])", "float32[3]"]
+    assert jax.typeof(x).str_short(short_dtypes=True) == "f32[3]"
+    assert repr(jax.typeof(1)) == "ShapedArray(int32[], weak_type=True)"
     assert (pickle.loads(pickle.dumps(x)) == x).all() and pickle.loads(pickle.dumps(lax.add_p)) is lax.add_p
     assert pickle.loads(pickle.dumps(jnp.sin)) is jnp.sin
     assert callable(inspect.unwrap(jnp.sin)) and "fun" in inspect.signature(jax.grad).parameters
@@ -136,6 +151,7 @@ def behaviour() -> None:
     x, y = jax.random.normal(jax.random.key(0), (2, 24, 24))
     np.testing.assert_array_equal(x @ y, jax.jit(jnp.matmul)(x, y))  # bit by bit: nothing is left to NumPy
     assert jnp.array(np.ones(2)).dtype == "float32" == jnp.float32(np.float64(1)).dtype
+    assert jax.config.x64_enabled is jax.config.jax_enable_x64 is False
     with jax.enable_x64(True):
         assert jnp.zeros(2, "float64").dtype == "float64"
     kinds = []

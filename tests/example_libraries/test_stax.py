@@ -169,3 +169,8 @@ def test_a_convolutional_network_learns_digits() -> None:
     )  # fmt: skip
     _, losses = trained(network, images[..., None], labels, steps=80, batch=64)
     assert np.mean(losses[-10:]) < 0.4
+
+
+def test_identity_takes_anything() -> None:
+    """Libraries send it tuples with None in them."""
+    assert stax.Identity[1]((), (1.0, None)) == (1.0, None)

@@ -33,6 +33,7 @@ CREATION = [
 ]  # fmt: skip
 SHAPES = [
     "np.reshape(x, (4, 6))", "np.reshape(x, (-1, 2))", "x.reshape(4, -1)", "np.reshape(x, (6, 4), order='F')",
+    "np.reshape(x, np.array([4, -1]))", "np.flip(x, np.array([0, 2]))", "np.expand_dims(x, np.array([0, -1]))",
     "np.ravel(x)", "np.ravel(x, 'F')", "np.transpose(x)", "np.transpose(x, (1, 0, 2))",
     "x.transpose(2, 0, 1)", "x.T", "x.mT", "np.swapaxes(x, 0, -1)", "np.moveaxis(x, 0, -1)",
     "np.moveaxis(x, (0, 1), (-1, 0))", "np.rollaxis(x, 2)", "np.squeeze(x[:1])", "np.squeeze(x[:1], 0)",

@@ -339,6 +339,12 @@ def test_fori_loop_counts_in_any_integer_type(dtype: str, how: dict[str, Any]):
     assert int(f(np.dtype(dtype).type(upper), np.dtype(dtype).type(upper - 1))) == 0
 
 
+def test_fori_loop_counts_in_traced_floats():
+    """As in JAX: the counter is a float, and the last step is the one below the upper bound."""
+    count = dx.jit(lambda a, b: lax.fori_loop(a, b, lambda i, c: c * 2 + i, 1.0))
+    assert [float(count(a, b)) for a, b in ((0.0, 3.0), (0.5, 3.0), (3.0, 1.0))] == [12, 15.5, 1]
+
+
 def test_fori_loop_with_batched_bounds():
     f = lambda x, n: lax.fori_loop(0, n, lambda i, x: x * 2.0 + i, x, max_steps=20)
     ns = np.int32([0, 5, 19])

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from didax.core.array_ops import instantiate
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var
@@ -28,6 +29,7 @@ class LoopPrimitive(Primitive):
 
     multiple_results = True
     pushes_programs = True
+    transposes_zeros = staticmethod(instantiate)  # for the backward rules in the body, at each step
     main: ClassVar[str] = "jaxpr"
 
     def evaluate(self, *args: Any, **params: Any) -> list[Any]:

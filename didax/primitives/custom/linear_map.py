@@ -138,7 +138,7 @@ class LinearMapPrimitive(Primitive):
     """`linear_map_p.bind(*residuals, *xs, map=LinearMap(...))`: the map applied to `xs`."""
 
     multiple_results = True
-    transposes_zeros = True
+    transposes_zeros = staticmethod(lambda zero: zero)  # rules with symbolic_zeros=True are told
 
     def type(self, *avals: ShapedArray, map: LinearMap) -> Sequence[ShapedArray]:
         return map.out_avals
