@@ -355,3 +355,25 @@ def test_factorisations_take_the_memory_of_operands_that_nobody_needs() -> None:
     for zero in zeros:
         assert np.abs(zero).max() < 1e-4
     assert_close(det, np.linalg.det(a) * np.linalg.det(x) - 1, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_small_matrices_are_factored_eagerly_with_the_bits_of_the_compiled_program(dtype: str):
+    """An infinite matrix too, for which LAPACK's `gesdd` may not return."""
+    x = RNG.normal(size=(3, 4, 3)) + (1j * RNG.normal(size=(3, 4, 3)) if dtype == "complex64" else 0)
+    x[1, 0, 0], x[2, 0, 0] = np.inf, np.nan
+
+    def factors(x: Any) -> Any:
+        square = x[:, :3]
+        return [
+            *svd.svd(x), *svd.svd(x.mT, full_matrices=False), *qr.qr(x), *qr.qr_pivoting(x, False), *lu.lu(x),
+            *qr.geqrf(x), qr.householder_product(x, x[:, 0]), *eigen.eigh(square), *eigen.eigh(square, False),
+            *similarity.hessenberg(square), *similarity.schur(square),
+            triangular.triangular_solve(square, x, lower=True, conjugate_a=True),
+            triangular.triangular_solve(square, x, transpose_a=True, conjugate_a=True, unit_diagonal=True),
+        ]  # fmt: skip
+
+    x = dnp.asarray(x.astype(dtype))
+    for got, want in zip(factors(x), dx.jit(factors)(x), strict=True):
+        assert got.aval is want.aval
+        np.testing.assert_array_equal(got, want)

@@ -17,6 +17,7 @@ from didax.core.dims import may_exceed, min_dim
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, mul, neg, real_part, sub
 from didax.primitives.elementwise_operands import NOT_LINEAR
+from didax.primitives.linalg.host import Factorization, by_matrix, is_finite, nan_if_failed, routine
 from didax.primitives.linalg.matrix import (
     MatrixPrimitive,
     adjoint,
@@ -45,7 +46,7 @@ from didax.xla.lapack import cuda_call, lapack_call, platform
 from didax.xla.text import FunctionContext, Value
 
 
-class SVD(MatrixPrimitive):
+class SVD(Factorization):
     """`[u, s, vh]`: left vectors as columns, singular values, conjugated right vectors as rows."""
 
     multiple_results = True
@@ -59,17 +60,29 @@ class SVD(MatrixPrimitive):
         s = with_matrix(x, k, dtype=real_dtype(x))
         return [with_matrix(x, m, left), s, with_matrix(x, right, n)]
 
+    def eager(self, x: Any, *, full_matrices: bool) -> list[Any]:
+        gesdd = routine("gesdd", x.dtype)
+
+        def one(x: Any) -> Any:
+            finite = is_finite(x)  # LAPACK may not return for other matrices
+            u, s, vh, info = gesdd(x if finite else np.zeros_like(x), full_matrices=full_matrices)
+            return nan_if_failed(info or not finite, u, s, vh)
+
+        return by_matrix(one, x)
+
     def lower(self, ctx: FunctionContext, x: Value, *, full_matrices: bool) -> list[Value]:
         u_aval, s_aval, vh_aval = ctx.out_avals
         if x.aval.size == 0:
             return [lower_eye(ctx, u_aval), ctx.constant(0, s_aval), lower_eye(ctx, vh_aval)]
         if platform() == "cpu":
+            finite, x = _lower_finite(ctx, x)
             outs = [x.aval, s_aval, u_aval, vh_aval, info_aval(x.aval)]
             _, s, u, vh, info = lapack_call(ctx, "gesdd", [x], outs, mode="A" if full_matrices else "S")
+            ok = ctx.op("and", [finite, succeeded(ctx, info)])
         else:
             s, u, vh, info = _lower_jacobi(ctx, x, s_aval, compute_uv=True)
             u, vh = lower_slice(ctx, u, *u_aval.shape[-2:]), lower_slice(ctx, vh, *vh_aval.shape[-2:])
-        ok = succeeded(ctx, info)
+            ok = succeeded(ctx, info)
         return [nan_unless(ctx, ok, y) for y in (u, s, vh)]
 
     def jvp(
@@ -117,6 +130,16 @@ class SingularValues(MatrixPrimitive):
             return s, Zero(aval_of(s).tangent())
         u, s, vh = svd_p.bind(x, full_matrices=False)
         return s, real_part(diagonal(matmul(adjoint(u), matmul(t, adjoint(vh)))))
+
+
+def _lower_finite(ctx: FunctionContext, x: Value) -> tuple[Value, Value]:
+    """Which matrices are finite, and `x` with zeros for the others: LAPACK may not return for an infinite one."""
+    rest = ctx.op("subtract", [x, x])
+    finite = ctx.reduce(
+        ctx.compare("EQ", rest, ctx.constant(0, x.aval)), (x.aval.ndim - 2, x.aval.ndim - 1), "and", True
+    )
+    chosen = ctx.broadcast(finite, x.aval.update(dtype=np.dtype(bool)), range(finite.aval.ndim))
+    return finite, ctx.select(chosen, x, ctx.constant(0, x.aval))
 
 
 def _lower_jacobi(ctx: FunctionContext, x: Value, s_aval: ShapedArray, compute_uv: bool) -> list[Value]:
