@@ -29,7 +29,7 @@ from didax.core.dtypes import PYTHON_SCALARS, numpy_scalar
 from didax.core.errors import strip_internal_frames
 from didax.core.exact import exact
 from didax.core.jaxpr import Eqn, Jaxpr, Literal
-from didax.core.primitive import current_trace_var, eager_trace
+from didax.core.primitive import application_key, current_trace_var, eager_trace
 from didax.passes.physical import is_physical
 from didax.passes.simplify import dce_jaxpr
 from didax.runtime.array import ConcreteArray, as_concrete
@@ -104,39 +104,19 @@ def _kind_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[
     return tuple(key), values
 
 
-class _Step(NamedTuple):
-    """An operation: its NumPy rule, the places of its operands among all values, its parameters."""
-
-    rule: Callable[..., Any]
-    operands: tuple[int, ...]
-    params: dict[str, Any]
-    is_list: bool  # whether the rule gives a list of results
-
-
 class _Whole(NamedTuple):
-    """What calls of one kind come down to: operations in their order, on the values of the arrays and constants."""
+    """What calls of one kind come down to: a function of the values of the arrays, and the type of its result."""
 
-    constants: list[Any]
-    steps: list[_Step]
-    outs: list[int]  # the places of the results
+    compute: Callable[..., list[Any]]
     avals: list[ShapedArray]
     tree: Any  # None: the result is one array
 
     def run(self, values: list[Any]) -> Any:
         """The result of a call."""
-        found = run_quietly(self._compute, [values], {})
-        arrays = [ConcreteArray(aval, found[i]) for aval, i in zip(self.avals, self.outs, strict=True)]
-        return arrays[0] if self.tree is None else pytree.unflatten(self.tree, arrays)
-
-    def _compute(self, values: list[Any]) -> list[Any]:
-        found = [*self.constants, *values]
-        for rule, operands, params, is_list in self.steps:
-            y = rule(*[found[i] for i in operands], **params)
-            if is_list:
-                found += y
-            else:
-                found.append(y)
-        return found
+        found = run_quietly(self.compute, values, {})
+        if self.tree is None:
+            return ConcreteArray(self.avals[0], found[0])
+        return pytree.unflatten(self.tree, list(map(ConcreteArray, self.avals, found)))
 
 
 def _whole_of(f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], result: Any) -> _Whole | None:
@@ -168,24 +148,73 @@ def _whole_of(f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], resu
 
 
 def _of_jaxpr(jaxpr: Jaxpr, captured: Sequence[Any], tree: Any) -> _Whole | None:
-    """The operations of a jaxpr as steps; None where one of them is not NumPy's, or a result is no operation's."""
-    literals = {x: None for eqn in jaxpr.eqns for x in eqn.invars if type(x) is Literal}
-    constants = [_value_of(x) for x in literals] + [as_concrete(x).host_value() for x in captured]
-    places: dict[Any, int] = {x: i for i, x in enumerate([*literals, *jaxpr.invars])}
-    given = len(places)
-    steps: list[_Step] = []
+    """The operations of a jaxpr as a Python function; None where one of them is not NumPy's, or none gives a result.
+
+    An operation of constants is evaluated here, and what occurs twice is computed once.
+    """
+    source, arguments = _Source(), jaxpr.invars[len(captured) :]
+    names: dict[Any, str] = {x: f"x{i}" for i, x in enumerate(arguments)}
+    names |= {
+        x: source.given(as_concrete(y).host_value()) for x, y in zip(jaxpr.invars, captured, strict=False)
+    }
     for eqn in jaxpr.eqns:
+        names |= {x: source.literal(_value_of(x)) for x in eqn.invars if type(x) is Literal}
         rule = _numpy_rule(eqn)
         if rule is None:
             return None
-        operands = tuple([places[x] for x in eqn.invars])
-        steps.append(_Step(rule, operands, eqn.params, eqn.primitive.multiple_results))
-        for v in eqn.outvars:
-            places[v] = len(places)
-    outs = [places.get(x, 0) for x in jaxpr.outvars]
-    if len(set(outs)) < len(outs) or any(i < given for i in outs):
+        results = source.call(rule, [names[x] for x in eqn.invars], eqn)
+        names |= zip(eqn.outvars, results, strict=True)
+    outs = [names.get(x, "") for x in jaxpr.outvars]
+    if len(set(outs)) < len(outs) or not all([name.startswith("y") for name in outs]):
         return None
-    return _Whole(constants, steps, outs, list(jaxpr.out_avals), tree)
+    compute = source.function(len(arguments), outs)
+    return _Whole(compute, list(jaxpr.out_avals), tree)
+
+
+class _Source:
+    """The text of a function, line by line: `y7 = r7(x0, c1, axes=c2)`.
+
+    A line takes a third of the time of a loop that looks up the rule, its operands and its parameters.
+    """
+
+    def __init__(self) -> None:
+        self.scope: dict[str, Any] = {}  # what the function refers to, by name
+        self.lines: list[str] = []
+        self.known: dict[Any, list[str]] = {}  # the results of operations, by rule, operands and parameters
+
+    def given(self, value: Any) -> str:
+        name = f"c{len(self.scope)}"
+        self.scope[name] = value
+        return name
+
+    def literal(self, value: Any) -> str:
+        key = value.dtype, value.shape, value.tobytes()
+        if key not in self.known:
+            self.known[key] = [self.given(value)]
+        return self.known[key][0]
+
+    def call(self, rule: Callable[..., Any], operands: list[str], eqn: Eqn) -> list[str]:
+        """The names of the results of an operation."""
+        key = (*operands, application_key(eqn.primitive, tuple([x.aval for x in eqn.invars]), eqn.params))
+        if (results := self.known.get(key)) is not None:
+            return results
+        if all([name[0] == "c" for name in operands]):
+            found = run_quietly(rule, [self.scope[name] for name in operands], eqn.params)
+            results = [self.given(y) for y in (found if eqn.primitive.multiple_results else [found])]
+        else:
+            results = [f"y{len(self.lines)}_{i}" for i in range(len(eqn.outvars))]
+            params = [f"{name}={self.given(value)}" for name, value in eqn.params.items()]
+            comma = "," if eqn.primitive.multiple_results else ""
+            call = f"{self.given(rule)}({', '.join([*operands, *params])})"
+            self.lines.append(f"{', '.join(results)}{comma} = {call}")
+        self.known[key] = results
+        return results
+
+    def function(self, arguments: int, outs: list[str]) -> Callable[..., list[Any]]:
+        """The function that returns the list of these results."""
+        head = f"def compute({', '.join([f'x{i}' for i in range(arguments)])}):"
+        exec("\n    ".join([head, *self.lines, f"return [{', '.join(outs)}]"]), self.scope)
+        return self.scope["compute"]
 
 
 def _value_of(x: Literal) -> Any:

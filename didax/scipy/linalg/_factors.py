@@ -10,6 +10,7 @@ from typing import Any
 import didax.numpy as dnp
 from didax.api.custom import custom_jvp
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.errors import ArgumentError, check_choice, message
 from didax.core.value import Array
@@ -44,6 +45,7 @@ def svd(
     return tuple(found) if compute_uv else found
 
 
+@evaluated_whole
 @array_function
 def qr(
     a: ArrayLike,
@@ -105,6 +107,7 @@ def qr_multiply(
 # --- Eigenvalues --------------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def eigh(
     a: ArrayLike,
@@ -217,6 +220,7 @@ def eigh_tridiagonal(
 # --- Forms under unitary similarity -------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
     """Return `(t, z)` with `z @ t @ z^H = a` for square matrices, on the CPU: z is unitary, t upper triangular.
@@ -292,6 +296,7 @@ def _rotation(block: Any, needed: Any) -> Any:
     return dnp.stack([dnp.stack([dnp.conj(cos), sin], -1), dnp.stack([-sin, cos], -1)], -2)
 
 
+@evaluated_whole
 @array_function
 def hessenberg(
     a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True

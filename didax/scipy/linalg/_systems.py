@@ -11,6 +11,7 @@ from typing import Any
 
 import didax.numpy as dnp
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.dims import min_dim
 from didax.core.errors import ArgumentError, check_choice, message
@@ -28,6 +29,7 @@ from didax.primitives.linalg.similarity import schur
 # --- Cholesky factors ---------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def cholesky(
     a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
@@ -68,17 +70,22 @@ def cho_solve(
     Array([2.], dtype=float32)
     """
     factor, lower = c_and_lower
-    return _solved("cho_solve", factor, b, lambda c, b: _cho_solve(c, b, bool(lower)))
+    return _cho_solve(factor, b, bool(lower))
 
 
-def _cho_solve(c: Any, b: Any, lower: bool) -> Any:
-    first = _triangular(c, b, lower=lower, adjoint=not lower)
-    return _triangular(c, first, lower=lower, adjoint=lower)
+@evaluated_whole
+def _cho_solve(factor: Any, b: Any, lower: bool) -> Any:
+    def solve(c: Any, b: Any) -> Any:
+        first = _triangular(c, b, lower=lower, adjoint=not lower)
+        return _triangular(c, first, lower=lower, adjoint=lower)
+
+    return _solved("cho_solve", factor, b, solve)
 
 
 # --- LU factors ---------------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
     """Return the factors L and U in one array, and the exchanges of rows, for `lu_solve`.
@@ -107,8 +114,12 @@ def lu_solve(
     >>> linalg.lu_solve(linalg.lu_factor(dnp.array([[1.0, 2.0], [0.0, 4.0]])), dnp.array([4.0, 8.0]))
     Array([0., 2.], dtype=float32)
     """
-    kind = _trans("lu_solve", trans)
     factors, pivots = lu_and_piv
+    return _lu_solve(factors, pivots, b, _trans("lu_solve", trans))
+
+
+@evaluated_whole
+def _lu_solve(factors: Any, pivots: Any, b: Any, kind: int) -> Any:
     exchanges = dnp.asarray(pivots)
 
     def solve(lu: Any, b: Any) -> Any:
@@ -124,6 +135,7 @@ def lu_solve(
     return _solved("lu_solve", factors, b, solve)
 
 
+@evaluated_whole
 @array_function
 def lu(
     a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
@@ -207,6 +219,7 @@ def solve(
     return _solved("solve", a, b, by_cholesky)
 
 
+@evaluated_whole
 @array_function
 def solve_triangular(
     a: ArrayLike,
