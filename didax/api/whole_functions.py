@@ -32,6 +32,9 @@ from didax.core.jaxpr import Eqn, Jaxpr, Literal
 from didax.core.primitive import application_key, current_trace_var, eager_trace
 from didax.passes.physical import is_physical
 from didax.passes.simplify import dce_jaxpr
+from didax.primitives.control_flow.common import LoopPrimitive
+from didax.primitives.control_flow.linear_solve import linear_solve_p
+from didax.primitives.custom.call import rules_call_p
 from didax.runtime.array import ConcreteArray, as_concrete
 from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, on_cpu, run_quietly
 from didax.transforms.cache import on_clear
@@ -110,10 +113,15 @@ class _Whole(NamedTuple):
     compute: Callable[..., list[Any]]
     avals: list[ShapedArray]
     tree: Any  # None: the result is one array
+    runs_programs: bool  # whether some of the operations are compiled programs
 
     def run(self, values: list[Any]) -> Any:
         """The result of a call."""
-        found = run_quietly(self.compute, values, {})
+        if self.runs_programs:  # which see the options of this context
+            with np.errstate(all="ignore"):
+                found = self.compute(*values)
+        else:
+            found = run_quietly(self.compute, values, {})
         if self.tree is None:
             return ConcreteArray(self.avals[0], found[0])
         return pytree.unflatten(self.tree, list(map(ConcreteArray, self.avals, found)))
@@ -157,18 +165,44 @@ def _of_jaxpr(jaxpr: Jaxpr, captured: Sequence[Any], tree: Any) -> _Whole | None
     names |= {
         x: source.given(as_concrete(y).host_value()) for x, y in zip(jaxpr.invars, captured, strict=False)
     }
-    for eqn in jaxpr.eqns:
-        names |= {x: source.literal(_value_of(x)) for x in eqn.invars if type(x) is Literal}
-        rule = _numpy_rule(eqn)
-        if rule is None:
-            return None
-        results = source.call(rule, [names[x] for x in eqn.invars], eqn)
-        names |= zip(eqn.outvars, results, strict=True)
+    if not _write(source, jaxpr, names):
+        return None
     outs = [names.get(x, "") for x in jaxpr.outvars]
     if len(set(outs)) < len(outs) or not all([name.startswith("y") for name in outs]):
         return None
     compute = source.function(len(arguments), outs)
-    return _Whole(compute, list(jaxpr.out_avals), tree)
+    return _Whole(compute, list(jaxpr.out_avals), tree, source.runs_programs)
+
+
+def _write(source: _Source, jaxpr: Jaxpr, names: dict[Any, str]) -> bool:
+    """Write the operations of a jaxpr, whose inputs have names; False where one of them is to be called as written."""
+    for eqn in jaxpr.eqns:
+        names |= {x: source.literal(_value_of(x)) for x in eqn.invars if type(x) is Literal}
+        operands = [names[x] for x in eqn.invars]
+        inner = _evaluated_jaxpr(eqn)
+        if inner is not None:  # its operations are evaluated one by one, without a program
+            inner_names = dict(zip(inner.invars, operands, strict=True))
+            if not _write(source, inner, inner_names):
+                return False
+            inner_names |= {x: source.literal(_value_of(x)) for x in inner.outvars if type(x) is Literal}
+            results = [inner_names[x] for x in inner.outvars]
+        else:
+            rule = _numpy_rule(eqn)
+            if rule is None:
+                rule = _program_rule(eqn)
+                source.runs_programs = True
+            if rule is None:
+                return False
+            results = source.call(rule, operands, eqn)
+        names |= zip(eqn.outvars, results, strict=True)
+    return True
+
+
+def _evaluated_jaxpr(eqn: Eqn) -> Jaxpr | None:
+    """The jaxpr of an operation that eager evaluation evaluates operation by operation."""
+    if eqn.primitive is rules_call_p:
+        return eqn.params["jaxpr"]
+    return eqn.params["jaxprs"][1] if eqn.primitive is linear_solve_p else None
 
 
 class _Source:
@@ -181,6 +215,7 @@ class _Source:
         self.scope: dict[str, Any] = {}  # what the function refers to, by name
         self.lines: list[str] = []
         self.known: dict[Any, list[str]] = {}  # the results of operations, by rule, operands and parameters
+        self.runs_programs = False
 
     def given(self, value: Any) -> str:
         name = f"c{len(self.scope)}"
@@ -232,6 +267,24 @@ def _numpy_rule(eqn: Eqn) -> Callable[..., Any] | None:
     if primitive.evaluate is not None or eqn.effects or not small or not is_physical((*avals, *out_avals)):
         return None
     return primitive.eager_for(avals)
+
+
+def _program_rule(eqn: Eqn) -> Callable[..., Any] | None:
+    """A rule on NumPy values that runs the program of an eager operation: a loop, or one without a NumPy rule."""
+    primitive, avals = eqn.primitive, [x.aval for x in eqn.invars]
+    is_loop = isinstance(primitive, LoopPrimitive)
+    if (primitive.evaluate is not None and not is_loop) or eqn.effects:
+        return None
+    if not is_physical((*avals, *[v.aval for v in eqn.outvars])):
+        return None
+
+    def run(*values: Any, **params: Any) -> Any:
+        outs = primitive.bind(*map(ConcreteArray, avals, values), **params)
+        if primitive.multiple_results:
+            return [as_concrete(y).host_value() for y in outs]
+        return as_concrete(outs).host_value()
+
+    return run
 
 
 def _are_equal(x: ConcreteArray, y: ConcreteArray) -> bool:

@@ -261,24 +261,18 @@ def lstsq(
             )
         )
     m, n = left.shape
-    tolerance, limit = _lstsq_tolerance(left, rcond)
-    x, residuals, rank, s = _lstsq_results(left, right, pinv_.pinv(left, limit), tolerance)
+    x, residuals, rank, s = _lstsq(left, right, rcond)
     if numpy_resid and (int(rank) < n or m <= n):
         residuals = creation.zeros(0, s.dtype)
     return x, residuals, rank, s
 
 
 @evaluated_whole
-def _lstsq_tolerance(a: Array, rcond: Any) -> tuple[Array, Array]:
-    """Return the tolerance as it is given, and in the real dtype of `a`."""
+def _lstsq(a: Array, b: Array, rcond: Any) -> tuple[Array, Array, Array, Array]:
     tolerance = max_dim(*a.shape) * _eps(a) if rcond is None else rcond
     tolerance = ufuncs.where(ufuncs.less(tolerance, 0), _eps(a), tolerance)
-    return tolerance, _tolerance_per_matrix("lstsq", tolerance, a, "rcond")
-
-
-@evaluated_whole
-def _lstsq_results(a: Array, b: Array, inverse: Array, tolerance: Array) -> tuple[Array, Array, Array, Array]:
-    s, x = svdvals(a), matmul(inverse, b)
+    s = svdvals(a)
+    x = matmul(pinv_.pinv(a, _tolerance_per_matrix("lstsq", tolerance, a, "rcond")), b)
     rank = reductions.sum(s > tolerance * reductions.max(s, initial=0))
     error = b - matmul(a, x)
     return x, reductions.sum(_squared_magnitude(error if error.ndim == 2 else error[:, None]), 0), rank, s

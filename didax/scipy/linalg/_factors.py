@@ -239,6 +239,7 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
     return t, z
 
 
+@evaluated_whole
 @array_function
 def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
     """Return the complex Schur form `(t, z)` of a real one; batch axes broadcast.
@@ -326,6 +327,7 @@ def hessenberg(
 # --- Polar factors ------------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def polar(
     a: ArrayLike,

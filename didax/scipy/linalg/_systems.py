@@ -297,6 +297,7 @@ def _solved(name: str, a: Any, b: Any, solve: Callable[[Any, Any], Any]) -> Any:
 # --- Sylvester's equation -----------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def solve_sylvester(
     A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "schur", tol: float = 1e-8
