@@ -75,14 +75,12 @@ class SVD(Factorization):
         if x.aval.size == 0:
             return [lower_eye(ctx, u_aval), ctx.constant(0, s_aval), lower_eye(ctx, vh_aval)]
         if platform() == "cpu":
-            finite, x = _lower_finite(ctx, x)
             outs = [x.aval, s_aval, u_aval, vh_aval, info_aval(x.aval)]
             _, s, u, vh, info = lapack_call(ctx, "gesdd", [x], outs, mode="A" if full_matrices else "S")
-            ok = ctx.op("and", [finite, succeeded(ctx, info)])
         else:
             s, u, vh, info = _lower_jacobi(ctx, x, s_aval, compute_uv=True)
             u, vh = lower_slice(ctx, u, *u_aval.shape[-2:]), lower_slice(ctx, vh, *vh_aval.shape[-2:])
-            ok = succeeded(ctx, info)
+        ok = succeeded(ctx, info)
         return [nan_unless(ctx, ok, y) for y in (u, s, vh)]
 
     def jvp(
@@ -130,16 +128,6 @@ class SingularValues(MatrixPrimitive):
             return s, Zero(aval_of(s).tangent())
         u, s, vh = svd_p.bind(x, full_matrices=False)
         return s, real_part(diagonal(matmul(adjoint(u), matmul(t, adjoint(vh)))))
-
-
-def _lower_finite(ctx: FunctionContext, x: Value) -> tuple[Value, Value]:
-    """Which matrices are finite, and `x` with zeros for the others: LAPACK may not return for an infinite one."""
-    rest = ctx.op("subtract", [x, x])
-    finite = ctx.reduce(
-        ctx.compare("EQ", rest, ctx.constant(0, x.aval)), (x.aval.ndim - 2, x.aval.ndim - 1), "and", True
-    )
-    chosen = ctx.broadcast(finite, x.aval.update(dtype=np.dtype(bool)), range(finite.aval.ndim))
-    return finite, ctx.select(chosen, x, ctx.constant(0, x.aval))
 
 
 def _lower_jacobi(ctx: FunctionContext, x: Value, s_aval: ShapedArray, compute_uv: bool) -> list[Value]:
