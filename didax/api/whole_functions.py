@@ -29,9 +29,12 @@ from didax.core.dtypes import PYTHON_SCALARS, numpy_scalar
 from didax.core.errors import strip_internal_frames
 from didax.core.exact import exact
 from didax.core.jaxpr import Eqn, Jaxpr, Literal
-from didax.core.primitive import current_trace_var, eager_trace
+from didax.core.primitive import application_key, current_trace_var, eager_trace
 from didax.passes.physical import is_physical
 from didax.passes.simplify import dce_jaxpr
+from didax.primitives.control_flow.common import LoopPrimitive
+from didax.primitives.control_flow.linear_solve import linear_solve_p
+from didax.primitives.custom.call import rules_call_p
 from didax.runtime.array import ConcreteArray, as_concrete
 from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, on_cpu, run_quietly
 from didax.transforms.cache import on_clear
@@ -104,39 +107,24 @@ def _kind_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[
     return tuple(key), values
 
 
-class _Step(NamedTuple):
-    """An operation: its NumPy rule, the places of its operands among all values, its parameters."""
-
-    rule: Callable[..., Any]
-    operands: tuple[int, ...]
-    params: dict[str, Any]
-    is_list: bool  # whether the rule gives a list of results
-
-
 class _Whole(NamedTuple):
-    """What calls of one kind come down to: operations in their order, on the values of the arrays and constants."""
+    """What calls of one kind come down to: a function of the values of the arrays, and the type of its result."""
 
-    constants: list[Any]
-    steps: list[_Step]
-    outs: list[int]  # the places of the results
+    compute: Callable[..., list[Any]]
     avals: list[ShapedArray]
     tree: Any  # None: the result is one array
+    runs_programs: bool  # whether some of the operations are compiled programs
 
     def run(self, values: list[Any]) -> Any:
         """The result of a call."""
-        found = run_quietly(self._compute, [values], {})
-        arrays = [ConcreteArray(aval, found[i]) for aval, i in zip(self.avals, self.outs, strict=True)]
-        return arrays[0] if self.tree is None else pytree.unflatten(self.tree, arrays)
-
-    def _compute(self, values: list[Any]) -> list[Any]:
-        found = [*self.constants, *values]
-        for rule, operands, params, is_list in self.steps:
-            y = rule(*[found[i] for i in operands], **params)
-            if is_list:
-                found += y
-            else:
-                found.append(y)
-        return found
+        if self.runs_programs:  # which see the options of this context
+            with np.errstate(all="ignore"):
+                found = self.compute(*values)
+        else:
+            found = run_quietly(self.compute, values, {})
+        if self.tree is None:
+            return ConcreteArray(self.avals[0], found[0])
+        return pytree.unflatten(self.tree, list(map(ConcreteArray, self.avals, found)))
 
 
 def _whole_of(f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], result: Any) -> _Whole | None:
@@ -168,24 +156,100 @@ def _whole_of(f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], resu
 
 
 def _of_jaxpr(jaxpr: Jaxpr, captured: Sequence[Any], tree: Any) -> _Whole | None:
-    """The operations of a jaxpr as steps; None where one of them is not NumPy's, or a result is no operation's."""
-    literals = {x: None for eqn in jaxpr.eqns for x in eqn.invars if type(x) is Literal}
-    constants = [_value_of(x) for x in literals] + [as_concrete(x).host_value() for x in captured]
-    places: dict[Any, int] = {x: i for i, x in enumerate([*literals, *jaxpr.invars])}
-    given = len(places)
-    steps: list[_Step] = []
-    for eqn in jaxpr.eqns:
-        rule = _numpy_rule(eqn)
-        if rule is None:
-            return None
-        operands = tuple([places[x] for x in eqn.invars])
-        steps.append(_Step(rule, operands, eqn.params, eqn.primitive.multiple_results))
-        for v in eqn.outvars:
-            places[v] = len(places)
-    outs = [places.get(x, 0) for x in jaxpr.outvars]
-    if len(set(outs)) < len(outs) or any(i < given for i in outs):
+    """The operations of a jaxpr as a Python function; None where one of them is not NumPy's, or none gives a result.
+
+    An operation of constants is evaluated here, and what occurs twice is computed once.
+    """
+    source, arguments = _Source(), jaxpr.invars[len(captured) :]
+    names: dict[Any, str] = {x: f"x{i}" for i, x in enumerate(arguments)}
+    names |= {
+        x: source.given(as_concrete(y).host_value()) for x, y in zip(jaxpr.invars, captured, strict=False)
+    }
+    if not _write(source, jaxpr, names):
         return None
-    return _Whole(constants, steps, outs, list(jaxpr.out_avals), tree)
+    outs = [names.get(x, "") for x in jaxpr.outvars]
+    if len(set(outs)) < len(outs) or not all([name.startswith("y") for name in outs]):
+        return None
+    compute = source.function(len(arguments), outs)
+    return _Whole(compute, list(jaxpr.out_avals), tree, source.runs_programs)
+
+
+def _write(source: _Source, jaxpr: Jaxpr, names: dict[Any, str]) -> bool:
+    """Write the operations of a jaxpr, whose inputs have names; False where one of them is to be called as written."""
+    for eqn in jaxpr.eqns:
+        names |= {x: source.literal(_value_of(x)) for x in eqn.invars if type(x) is Literal}
+        operands = [names[x] for x in eqn.invars]
+        inner = _evaluated_jaxpr(eqn)
+        if inner is not None:  # its operations are evaluated one by one, without a program
+            inner_names = dict(zip(inner.invars, operands, strict=True))
+            if not _write(source, inner, inner_names):
+                return False
+            inner_names |= {x: source.literal(_value_of(x)) for x in inner.outvars if type(x) is Literal}
+            results = [inner_names[x] for x in inner.outvars]
+        else:
+            rule = _numpy_rule(eqn)
+            if rule is None:
+                rule = _program_rule(eqn)
+                source.runs_programs = True
+            if rule is None:
+                return False
+            results = source.call(rule, operands, eqn)
+        names |= zip(eqn.outvars, results, strict=True)
+    return True
+
+
+def _evaluated_jaxpr(eqn: Eqn) -> Jaxpr | None:
+    """The jaxpr of an operation that eager evaluation evaluates operation by operation."""
+    if eqn.primitive is rules_call_p:
+        return eqn.params["jaxpr"]
+    return eqn.params["jaxprs"][1] if eqn.primitive is linear_solve_p else None
+
+
+class _Source:
+    """The text of a function, line by line: `y7 = r7(x0, c1, axes=c2)`.
+
+    A line takes a third of the time of a loop that looks up the rule, its operands and its parameters.
+    """
+
+    def __init__(self) -> None:
+        self.scope: dict[str, Any] = {}  # what the function refers to, by name
+        self.lines: list[str] = []
+        self.known: dict[Any, list[str]] = {}  # the results of operations, by rule, operands and parameters
+        self.runs_programs = False
+
+    def given(self, value: Any) -> str:
+        name = f"c{len(self.scope)}"
+        self.scope[name] = value
+        return name
+
+    def literal(self, value: Any) -> str:
+        key = value.dtype, value.shape, value.tobytes()
+        if key not in self.known:
+            self.known[key] = [self.given(value)]
+        return self.known[key][0]
+
+    def call(self, rule: Callable[..., Any], operands: list[str], eqn: Eqn) -> list[str]:
+        """The names of the results of an operation."""
+        key = (*operands, application_key(eqn.primitive, tuple([x.aval for x in eqn.invars]), eqn.params))
+        if (results := self.known.get(key)) is not None:
+            return results
+        if all([name[0] == "c" for name in operands]):
+            found = run_quietly(rule, [self.scope[name] for name in operands], eqn.params)
+            results = [self.given(y) for y in (found if eqn.primitive.multiple_results else [found])]
+        else:
+            results = [f"y{len(self.lines)}_{i}" for i in range(len(eqn.outvars))]
+            params = [f"{name}={self.given(value)}" for name, value in eqn.params.items()]
+            comma = "," if eqn.primitive.multiple_results else ""
+            call = f"{self.given(rule)}({', '.join([*operands, *params])})"
+            self.lines.append(f"{', '.join(results)}{comma} = {call}")
+        self.known[key] = results
+        return results
+
+    def function(self, arguments: int, outs: list[str]) -> Callable[..., list[Any]]:
+        """The function that returns the list of these results."""
+        head = f"def compute({', '.join([f'x{i}' for i in range(arguments)])}):"
+        exec("\n    ".join([head, *self.lines, f"return [{', '.join(outs)}]"]), self.scope)
+        return self.scope["compute"]
 
 
 def _value_of(x: Literal) -> Any:
@@ -203,6 +267,24 @@ def _numpy_rule(eqn: Eqn) -> Callable[..., Any] | None:
     if primitive.evaluate is not None or eqn.effects or not small or not is_physical((*avals, *out_avals)):
         return None
     return primitive.eager_for(avals)
+
+
+def _program_rule(eqn: Eqn) -> Callable[..., Any] | None:
+    """A rule on NumPy values that runs the program of an eager operation: a loop, or one without a NumPy rule."""
+    primitive, avals = eqn.primitive, [x.aval for x in eqn.invars]
+    is_loop = isinstance(primitive, LoopPrimitive)
+    if (primitive.evaluate is not None and not is_loop) or eqn.effects:
+        return None
+    if not is_physical((*avals, *[v.aval for v in eqn.outvars])):
+        return None
+
+    def run(*values: Any, **params: Any) -> Any:
+        outs = primitive.bind(*map(ConcreteArray, avals, values), **params)
+        if primitive.multiple_results:
+            return [as_concrete(y).host_value() for y in outs]
+        return as_concrete(outs).host_value()
+
+    return run
 
 
 def _are_equal(x: ConcreteArray, y: ConcreteArray) -> bool:

@@ -91,6 +91,7 @@ def softplus(x: Any) -> Array:
     return dnp.logaddexp(_inexact(x), 0.0)
 
 
+@evaluated_whole
 @bytes_in_float32
 def sparse_plus(x: Any) -> Array:
     """Return 0 below -1, x above 1, and (x + 1)^2 / 4 between.
@@ -104,6 +105,7 @@ def sparse_plus(x: Any) -> Array:
     return dnp.where(x <= -1.0, 0.0, dnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
 
 
+@evaluated_whole
 @bytes_in_float32
 def sparse_sigmoid(x: Any) -> Array:
     """Return the derivative of `sparse_plus`: 0 below -1, 1 above 1, and (x + 1) / 2 between.

@@ -10,6 +10,7 @@ import operator
 import numpy as np
 
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.errors import check_choice, message
 from didax.core.value import Array
@@ -35,6 +36,7 @@ def _weights(name: str, bitorder: str) -> Array:
     return flip(places) if bitorder == "big" else places
 
 
+@evaluated_whole
 @array_function
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
     """Pack the truth values of each eight elements into one byte, along an axis (of the ravelled array by default).

@@ -888,6 +888,7 @@ def fromfunction(function: Any, shape: Any, *, dtype: DTypeLike = float, **kwarg
     return mapped(*positions)
 
 
+@evaluated_whole
 @array_function
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     """Return a matrix whose columns are powers of a vector, in descending order unless `increasing`.

@@ -15,6 +15,7 @@ import numpy as np
 
 from didax.api.results import array_function
 from didax.api.vmap import vmap
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.dims import is_symbolic
@@ -264,6 +265,7 @@ def _joined_lists(x: Any, axis: int, ndim: int) -> Array:
     return shapes.reshape(array, (1,) * (ndim - array.ndim) + array.shape)
 
 
+@evaluated_whole
 @array_function
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """Return `values` joined to the end of `arr`; without an axis both are ravelled.

@@ -199,6 +199,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     return x[..., 0] if is_vector else x
 
 
+@evaluated_whole
 @array_function
 def inv(a: ArrayLike) -> Array:
     """Return the inverse of matrices; NaN where a matrix is singular.
@@ -260,17 +261,24 @@ def lstsq(
             )
         )
     m, n = left.shape
-    tolerance = max_dim(m, n) * _eps(left) if rcond is None else rcond
-    tolerance = ufuncs.where(ufuncs.less(tolerance, 0), _eps(left), tolerance)
-    s = svdvals(left)
-    x = matmul(pinv_.pinv(left, _tolerance_per_matrix("lstsq", tolerance, left, "rcond")), right)
-    rank = reductions.sum(s > tolerance * reductions.max(s, initial=0))
+    x, residuals, rank, s = _lstsq(left, right, rcond)
     if numpy_resid and (int(rank) < n or m <= n):
-        return x, creation.zeros(0, s.dtype), rank, s
-    error = right - matmul(left, x)
+        residuals = creation.zeros(0, s.dtype)
+    return x, residuals, rank, s
+
+
+@evaluated_whole
+def _lstsq(a: Array, b: Array, rcond: Any) -> tuple[Array, Array, Array, Array]:
+    tolerance = max_dim(*a.shape) * _eps(a) if rcond is None else rcond
+    tolerance = ufuncs.where(ufuncs.less(tolerance, 0), _eps(a), tolerance)
+    s = svdvals(a)
+    x = matmul(pinv_.pinv(a, _tolerance_per_matrix("lstsq", tolerance, a, "rcond")), b)
+    rank = reductions.sum(s > tolerance * reductions.max(s, initial=0))
+    error = b - matmul(a, x)
     return x, reductions.sum(_squared_magnitude(error if error.ndim == 2 else error[:, None]), 0), rank, s
 
 
+@evaluated_whole
 @array_function
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """Return the x with `tensordot(a, x, x.ndim) = b`; the `axes` of `a` are first moved to the end.
@@ -295,6 +303,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
     return solve(reshape(x, (y.size, y.size)), reshape(y, (y.size,))).reshape(shape)
 
 
+@evaluated_whole
 @array_function
 def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     """Return the inverse with respect to tensordot.
@@ -343,6 +352,7 @@ def det(a: ArrayLike) -> Array:
     return solve_.det(square_matrices("det", a))
 
 
+@evaluated_whole
 @array_function
 def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """Return the sign of the determinant and the logarithm of its absolute value, which do not overflow.
@@ -381,6 +391,7 @@ def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True
     return lax_linalg.cholesky(x, symmetrize_input=symmetrize_input)
 
 
+@evaluated_whole
 @array_function
 def qr(a: ArrayLike, mode: str = "reduced") -> Array | QRResult:
     """Return `(Q, R)` with `Q @ R = a`: Q has orthonormal columns and R is upper triangular.
@@ -411,6 +422,7 @@ def _is_lower(name: str, given: Any) -> bool:
     return given != "U"
 
 
+@evaluated_whole
 @array_function
 def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
     """Return the ascending eigenvalues of Hermitian matrices, and the eigenvectors as columns.
@@ -464,6 +476,7 @@ def eigvals(a: ArrayLike) -> Array:
     return lax_linalg.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
 
 
+@evaluated_whole
 @array_function
 def svd(
     a: ArrayLike,
@@ -508,6 +521,7 @@ def _hermitian_svd(x: Array, compute_uv: bool) -> Array | SVDResult:
     )
 
 
+@evaluated_whole
 @array_function
 def svdvals(x: ArrayLike, /) -> Array:
     """Return the singular values, in descending order.

@@ -290,6 +290,7 @@ def tensordot(
     return _contract(x, y, (left_axes, right_axes), ((), ()), precision, preferred_element_type)
 
 
+@evaluated_whole
 @array_function
 def trace(
     a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike = None, out: None = None

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.dims import as_length, is_symbolic, lengths_of, max_dim, min_dim
@@ -550,6 +551,7 @@ def _roll(x: Array, shift: Any, axis: int) -> Array:
 # --- diagonals ----------------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """Return the diagonals of the matrices along two axes, as the last axis; `offset` counts to the right.
@@ -567,6 +569,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     return getitem(x, (..., i + max(0, -offset), i + max(0, offset)))
 
 
+@evaluated_whole
 @array_function
 def diag(v: ArrayLike, k: int = 0) -> Array:
     """Return the k-th diagonal of a matrix; for a vector, return the matrix that has the vector as this diagonal.

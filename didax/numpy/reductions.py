@@ -714,6 +714,7 @@ def nansum(
     return sum(without_nan("nansum", a, 0)[0], axis, dtype, out, keepdims, initial, where)
 
 
+@evaluated_whole
 @array_function
 def nanprod(
     a: ArrayLike,
@@ -858,6 +859,7 @@ def _nan_position(name: str, find: Any, replacement: float, a: Any, axis: Any, k
     return where(all(missing, axis, keepdims=bool(keepdims)), -1, result)
 
 
+@evaluated_whole
 @array_function
 def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """Return the position of the largest element that is not NaN; -1 where no element is left.
@@ -870,6 +872,7 @@ def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims:
     return _nan_position("nanargmax", argmax, -np.inf, a, axis, keepdims)
 
 
+@evaluated_whole
 @array_function
 def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """Return the position of the smallest element that is not NaN; -1 where no element is left.
@@ -882,6 +885,7 @@ def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims:
     return _nan_position("nanargmin", argmin, np.inf, a, axis, keepdims)
 
 
+@evaluated_whole
 @array_function
 def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
     """Return running sums, as `cumsum` does, with 0 in the place of NaN.

@@ -868,6 +868,7 @@ def _periodic_points(values: Array, points: Array, heights: Array, period: Any) 
     return values, points, concatenate([heights[last:], heights, heights[:1]], 0)
 
 
+@evaluated_whole
 @array_function
 @halves_in_float32
 def trapezoid(y: ArrayLike, x: Any = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:

@@ -176,6 +176,7 @@ def _edge(x: Array, value: Any, axis: int) -> Array | None:
     )
 
 
+@evaluated_whole
 @array_function
 def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
     """Return differences of neighbours in the ravelled array, with given numbers before and after them.
@@ -191,6 +192,7 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
     return concatenate([*begin, diff(x), *end])
 
 
+@evaluated_whole
 @array_function
 @halves_in_float32
 def gradient(
@@ -243,6 +245,7 @@ def _slope(x: Array, spacing: Array, axis: int) -> Array:
     return concatenate([ends[0], inner, ends[1]], axis)
 
 
+@evaluated_whole
 @array_function
 @halves_in_float32
 def unwrap(

@@ -91,12 +91,14 @@ def _choose(condition: Any, x: Any, y: Any) -> Any:
 # --- arithmetic ---------------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 def _floor_divide_int(x: Any, y: Any) -> Any:
     quotient = el.div(x, y)
     rounds_up = el.and_(el.ne(el.sign(x), el.sign(y)), el.ne(el.rem(x, y), 0))
     return _choose(rounds_up, el.sub(quotient, 1), quotient)
 
 
+@evaluated_whole
 @halves_in_float32
 def _floor_divide_float(x: Any, y: Any) -> Any:
     remainder = el.rem(x, y)
@@ -114,10 +116,12 @@ def _remainder_int(x: Any, y: Any) -> Any:
     return _choose(el.eq(y, 0), 0, el.rem(x, y))  # by zero: 0 as in NumPy; XLA gives x
 
 
+@evaluated_whole
 def _modulo_int(x: Any, y: Any) -> Any:
     return _towards_divisor(_remainder_int(x, y), y)
 
 
+@evaluated_whole
 @bytes_in_float32
 def _modulo(x: Any, y: Any) -> Any:
     remainder = _towards_divisor(el.rem(x, y), y)
@@ -131,6 +135,7 @@ def _towards_divisor(remainder: Any, y: Any) -> Any:
     return _choose(crosses, el.add(remainder, y), remainder)
 
 
+@evaluated_whole
 def _gcd(x: Any, y: Any) -> Any:
     """Euclid's algorithm, with as many steps as the width of the dtype can need."""
     x, y = el.abs_(x), el.abs_(y)
@@ -142,6 +147,7 @@ def _gcd(x: Any, y: Any) -> Any:
     return el.abs_(x)  # the smallest integer is its own absolute value
 
 
+@evaluated_whole
 def _lcm(x: Any, y: Any) -> Any:
     divisor = _gcd(x, y)
     is_zero = el.eq(divisor, 0)
@@ -370,6 +376,7 @@ nextafter = ufunc(
 )
 
 
+@evaluated_whole
 def _spacing(x: Any) -> Any:
     """Return the distance to the next float away from zero, with the sign of x; NaN for infinities. Never weak."""
     dtype = aval_of(x).dtype
@@ -383,6 +390,7 @@ spacing = ufunc("spacing", 1, "The distance to the next float away from zero, wi
                 operands="inexact", f=_spacing)  # fmt: skip
 
 
+@evaluated_whole
 def _heaviside(x: Any, y: Any) -> Any:
     at_zero = _choose(el.eq(x, 0), y, x)  # NaN stays NaN
     return _choose(el.lt(x, 0), 0, _choose(el.gt(x, 0), 1, at_zero))
@@ -412,6 +420,7 @@ signbit = ufunc("signbit", 1, "Whether the sign bit is set: true for -0.0.",
                 f=_sign_bit, i=lambda x: el.lt(x, 0), bu=lambda x: el.ne(x, x))  # fmt: skip
 
 
+@evaluated_whole
 @array_function
 def angle(z: ArrayLike, deg: bool = False) -> Array:
     """Return the argument of complex numbers, in (-π, π], or in degrees; 0 or π for real numbers.
@@ -511,6 +520,7 @@ def _power_of_two(exponent: Any, dtype: np.dtype[Any]) -> Any:
     )
 
 
+@evaluated_whole
 @array_function
 def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     """Return the mantissa, of magnitude from 0.5 up to 1, and the int32 exponent: x = mantissa * 2 ** exponent.
@@ -553,6 +563,7 @@ def _magnitude_bits(x: Array) -> Array:
     return el.and_(bits, (1 << (8 * word.itemsize - 1)) - 1)
 
 
+@evaluated_whole
 @array_function
 def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     """Return the fractional and the integral part, both with the sign of x.
@@ -569,6 +580,7 @@ def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     return _choose(negative, el.neg(part), part), trunc(value)
 
 
+@evaluated_whole
 @array_function
 def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
     """Return the pair (floor_divide(x1, x2), remainder(x1, x2)).

@@ -53,6 +53,7 @@ from didax.primitives.slicing import slice_axis
 from didax.random._keys import canonical_shape, child, consumed
 from didax.random._programs import Draw, compiled_program, draws, exact_program
 from didax.runtime.array import as_concrete
+from didax.transforms.cache import on_clear
 
 _PYTHON_SCALARS = (bool, int, float)
 
@@ -322,16 +323,32 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
     dtype = dtypes.default_dtype("i") if dtype is None else dtypes.dtype(dtype)
     if not dtypes.is_integer(dtype) or dtypes.iinfo(dtype).bits < 8:
         raise _dtype_error("randint", dtype, "an integer dtype of 8 bits or more")
+    if type(minval) is int and type(maxval) is int and minval < maxval:
+        return _randint(words, *_bounds(minval, maxval, dtype), shape=shape, dtype=dtype)
     minval, maxval = _integer_bound("minval", minval), _integer_bound("maxval", maxval)
     if 0 not in shape:
         _check_interval(minval, maxval)
+    low, high, beyond = _limited(minval, maxval, dtype)
+    low, high = parameters("randint", shape, low.dtype, minval=low, maxval=high)
+    return _randint(words, low, high, _broadcast(beyond, shape), shape=shape, dtype=dtype)
+
+
+@functools.lru_cache(256)
+def _bounds(minval: int, maxval: int, dtype: np.dtype[Any]) -> list[Any]:
+    """The bounds as arrays, whose buffers are made once."""
+    return [as_concrete(x) for x in _limited(minval, maxval, dtype)]
+
+
+on_clear(_bounds.cache_clear)
+
+
+def _limited(minval: Any, maxval: Any, dtype: np.dtype[Any]) -> tuple[Any, Any, Any]:
+    """The bounds in the dtype of the computation, and whether its largest integer is included."""
     info, narrow = dtypes.iinfo(dtype), dtype.itemsize < 4
     inner = np.dtype(np.int32) if narrow else dtype  # 8 or 16 bits would favour some integers
     low, _ = _clipped(minval, info.min, info.max, inner)
     high, beyond = _clipped(maxval, info.min, info.max + narrow, inner)
-    low, high = parameters("randint", shape, inner, minval=low, maxval=high)
-    beyond = np.bool_(False) if narrow else _broadcast(beyond, shape)
-    return _randint(words, low, high, beyond, shape=shape, dtype=dtype)
+    return low, high, np.bool_(False) if narrow else beyond
 
 
 @exact_program

@@ -371,3 +371,28 @@ def test_columns_of_a_complete_q_turn_among_themselves_as_the_reflections_do(dty
         np.testing.assert_allclose(dx.jvp(f, (x,), (direction,))[1], wanted, rtol=1e-6)
         np.testing.assert_allclose(np.sum(dx.grad(f)(x) * direction).real, wanted, rtol=1e-6)
         assert np.isfinite(dx.grad(f)(np.eye(4, 2, dtype=dtype))).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_small_matrices_are_factored_eagerly_with_the_bits_of_the_compiled_program(dtype: str):
+    x = RNG.normal(size=(3, 4, 3)) + (1j * RNG.normal(size=(3, 4, 3)) if dtype == "complex64" else 0)
+    x[2, 0, 0] = np.nan
+
+    def factors(x: Any) -> Any:
+        square = x[:, :3]
+        return [
+            *svd.svd(x), *svd.svd(x.mT, full_matrices=False), *qr.qr(x), *qr.qr_pivoting(x, False), *lu.lu(x),
+            *qr.geqrf(x), qr.householder_product(x, x[:, 0]), *eigen.eigh(square), *eigen.eigh(square, False),
+            *similarity.hessenberg(square), *similarity.schur(square),
+            triangular.triangular_solve(square, x, lower=True, conjugate_a=True),
+            triangular.triangular_solve(square, x, transpose_a=True, conjugate_a=True, unit_diagonal=True),
+        ]  # fmt: skip
+
+    x = dnp.asarray(x.astype(dtype))
+    for got, want in zip(factors(x), dx.jit(factors)(x), strict=True):
+        assert got.aval is want.aval
+        np.testing.assert_array_equal(got, want)
+    infinite = dnp.asarray(
+        np.full((4, 4), np.inf, dtype)
+    )  # LAPACK's `gesdd` may not return for such a matrix
+    assert all([np.isnan(y).all() for y in svd.svd(infinite)])

@@ -21,6 +21,7 @@ from didax.core.errors import message
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import mul, real_part, sub
 from didax.primitives.elementwise_operands import NOT_LINEAR
+from didax.primitives.linalg.host import Factorization, by_matrix, nan_if_failed, routine
 from didax.primitives.linalg.matrix import (
     MatrixPrimitive,
     adjoint,
@@ -46,7 +47,7 @@ from didax.xla.platforms import platform
 from didax.xla.text import FunctionContext, Value, tensor_type
 
 
-class Eigh(MatrixPrimitive):
+class Eigh(Factorization):
     """`[v, w]`: eigenvectors as columns and ascending eigenvalues of the Hermitian matrix that one triangle gives."""
 
     multiple_results = True
@@ -55,6 +56,15 @@ class Eigh(MatrixPrimitive):
     def type(self, x: ShapedArray, *, lower: bool) -> Sequence[ShapedArray]:
         check_square("eigh", x)
         return [x, with_matrix(x, x.shape[-1], dtype=real_dtype(x))]
+
+    def eager(self, x: Any, *, lower: bool) -> list[Any]:
+        solver = routine(_routine(x.dtype), x.dtype)
+
+        def one(x: Any) -> Any:
+            w, v, info = solver(x, lower=lower)
+            return nan_if_failed(info, v, w)
+
+        return by_matrix(one, x)
 
     def lower(self, ctx: FunctionContext, x: Value, *, lower: bool) -> list[Value]:
         return _lower_eigh(ctx, x, lower, "V")
@@ -108,12 +118,16 @@ def _lower_eigh(ctx: FunctionContext, x: Value, lower: bool, mode: str) -> list[
         return [x, ctx.constant(0, w_aval)]
     outs = [x.aval, w_aval, info_aval(x.aval)]
     if platform() == "cpu":
-        routine = "heevd" if dtypes.is_complex(x.aval.dtype) else "syevd"
-        *results, info = lapack_call(ctx, routine, [x], outs, mode=mode, uplo="L" if lower else "U")
+        name, uplo = _routine(x.aval.dtype), "L" if lower else "U"
+        *results, info = lapack_call(ctx, name, [x], outs, mode=mode, uplo=uplo)
     else:
         *results, info = cuda_call(ctx, "cusolver_syevd", [x], outs, algorithm=0, lower=lower)
     ok = succeeded(ctx, info)
     return [nan_unless(ctx, ok, y) for y in results]
+
+
+def _routine(dtype: np.dtype[Any]) -> str:
+    return "heevd" if dtypes.is_complex(dtype) else "syevd"
 
 
 class Eig(MatrixPrimitive):

@@ -19,6 +19,7 @@ from didax.core.errors import message
 from didax.primitives.elementwise import sub
 from didax.primitives.elementwise_operands import NOT_DIFFERENTIABLE, NOT_LINEAR
 from didax.primitives.gather import gather_p
+from didax.primitives.linalg.host import Factorization, by_matrix, routine
 from didax.primitives.linalg.matrix import (
     INT32,
     MatrixPrimitive,
@@ -41,7 +42,7 @@ from didax.xla.platforms import platform
 from didax.xla.text import FunctionContext, Value
 
 
-class LU(MatrixPrimitive):
+class LU(Factorization):
     """`[lu, pivots]`: the factors in one array, and for each row the row with which it was exchanged."""
 
     multiple_results = True
@@ -50,6 +51,10 @@ class LU(MatrixPrimitive):
     def type(self, x: ShapedArray) -> Sequence[ShapedArray]:
         check_matrices("lu", x)
         return [x, with_matrix(x, min_dim(*x.shape[-2:]), dtype=INT32).strip_weak_type()]
+
+    def eager(self, x: Any) -> list[Any]:
+        getrf = routine("getrf", x.dtype)
+        return by_matrix(lambda x: getrf(x)[:2], x)
 
     def lower(self, ctx: FunctionContext, x: Value) -> list[Value]:
         lu_aval, pivots_aval = ctx.out_avals

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from didax.core import dtypes
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
@@ -17,6 +19,7 @@ from didax.core.dims import may_exceed, min_dim
 from didax.core.errors import message
 from didax.primitives.elementwise import abs_, add, gt, mul, sub
 from didax.primitives.elementwise_operands import NOT_LINEAR
+from didax.primitives.linalg.host import Factorization, by_matrix, routine, triangle
 from didax.primitives.linalg.lu import take_rows
 from didax.primitives.linalg.matrix import (
     INT32,
@@ -43,7 +46,7 @@ from didax.xla.platforms import platform
 from didax.xla.text import FunctionContext, Value
 
 
-class QR(MatrixPrimitive):
+class QR(Factorization):
     """`[q, r]`: q has orthonormal columns, min(m, n) of them or (`full_matrices`) m; r is upper triangular.
 
     With `pivoting` also the column of the matrix that each column of r comes from.
@@ -57,6 +60,20 @@ class QR(MatrixPrimitive):
         m, n = x.shape[-2:]
         k = m if full_matrices else min_dim(m, n)
         return [with_matrix(x, m, k), with_matrix(x, k, n), *[_pivots_aval(x)] * pivoting]
+
+    def eager(self, x: Any, *, full_matrices: bool, pivoting: bool) -> list[Any]:
+        m, n = x.shape[-2:]
+        k = min(m, n)
+
+        def one(x: Any) -> list[Any]:
+            factors, pivots, taus = _pivoted(x) if pivoting else _reflections(x)
+            columns = m if full_matrices else k
+            vectors = factors[:, :k]
+            if columns > k:
+                vectors = np.concatenate([vectors, np.zeros((m, columns - k), x.dtype)], 1)
+            return [_product(vectors, taus), triangle(factors[:columns]), *pivots]
+
+        return by_matrix(one, x)
 
     def lower(self, ctx: FunctionContext, x: Value, *, full_matrices: bool, pivoting: bool) -> list[Value]:
         q_aval, r_aval, *pivots_aval = ctx.out_avals
@@ -165,7 +182,7 @@ def _turn_of_complement(q: Any, q_dot: Any, k: int) -> Any:
     return where_matrix(smooth, x, mul(x, 0))
 
 
-class Geqrf(MatrixPrimitive):
+class Geqrf(Factorization):
     """`[factors, taus]`: R with the vectors of the reflections below its diagonal, and the reflections' factors."""
 
     multiple_results = True
@@ -178,8 +195,21 @@ class Geqrf(MatrixPrimitive):
         check_matrices("geqrf", x)
         return [x, with_matrix(x, min_dim(*x.shape[-2:]))]
 
+    def eager(self, x: Any) -> list[Any]:
+        return by_matrix(lambda x: _reflections(x)[::2], x)
+
     def lower(self, ctx: FunctionContext, x: Value) -> list[Value]:
         return _lower_reflections(ctx, x) if x.aval.size else [x, ctx.constant(0, ctx.out_avals[1])]
+
+
+def _reflections(x: Any) -> tuple[Any, list[Any], Any]:
+    factors, taus, _, _ = routine("geqrf", x.dtype)(x)
+    return factors, [], taus
+
+
+def _pivoted(x: Any) -> tuple[Any, list[Any], Any]:
+    factors, pivots, taus, _, _ = routine("geqp3", x.dtype)(x)
+    return factors, [pivots - INT32.type(1)], taus  # LAPACK counts from 1
 
 
 def _lower_reflections(ctx: FunctionContext, x: Value) -> list[Value]:
@@ -187,7 +217,7 @@ def _lower_reflections(ctx: FunctionContext, x: Value) -> list[Value]:
     return call(ctx, routine, [x], [x.aval, with_matrix(x.aval, min_dim(*x.aval.shape[-2:]))])
 
 
-class HouseholderProduct(MatrixPrimitive):
+class HouseholderProduct(Factorization):
     """The first n columns of the product of reflections I - taus[i] v_i v_i^H, v_i below the diagonal of `a`."""
 
     holes = {
@@ -212,15 +242,25 @@ class HouseholderProduct(MatrixPrimitive):
             )
         return a
 
+    def eager(self, a: Any, taus: Any) -> Any:
+        return by_matrix(lambda a, taus: [_product(a, taus)], a, taus)[0]
+
     def lower(self, ctx: FunctionContext, a: Value, taus: Value) -> Value:
         return lower_eye(ctx, a.aval) if 0 in (a.aval.size, taus.aval.size) else _lower_product(ctx, a, taus)
+
+
+def _product(a: Any, taus: Any) -> Any:
+    return routine(_product_routine(a.dtype), a.dtype)(a, taus)[0]
+
+
+def _product_routine(dtype: np.dtype[Any]) -> str:
+    return "ungqr" if dtypes.is_complex(dtype) else "orgqr"
 
 
 def _lower_product(ctx: FunctionContext, a: Value, taus: Value) -> Value:
     if platform() != "cpu":
         return cuda_call(ctx, "cusolver_orgqr", [a, taus], [a.aval])[0]
-    routine = "ungqr" if dtypes.is_complex(a.aval.dtype) else "orgqr"
-    return lapack_call(ctx, routine, [a, taus], [a.aval])[0]
+    return lapack_call(ctx, _product_routine(a.aval.dtype), [a, taus], [a.aval])[0]
 
 
 class Ormqr(MatrixPrimitive):

@@ -19,8 +19,8 @@ from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.errors import ArgumentError, message
 from didax.primitives.elementwise_operands import NOT_LINEAR
+from didax.primitives.linalg.host import Factorization, by_matrix, nan_if_failed, routine
 from didax.primitives.linalg.matrix import (
-    MatrixPrimitive,
     check_square,
     info_aval,
     nan_unless,
@@ -46,7 +46,7 @@ def _on_cpu_only(name: str, x: ShapedArray) -> None:
         )
 
 
-class _Form(MatrixPrimitive):
+class _Form(Factorization):
     multiple_results = True
     holes = {"jvp": _NOT_UNIQUE, "transpose": NOT_LINEAR}
 
@@ -68,6 +68,15 @@ class Hessenberg(_Form):
     def type(self, x: ShapedArray) -> Sequence[ShapedArray]:
         check_square("hessenberg", x)
         return [x, with_matrix(x, _one_less("hessenberg", x))]
+
+    def eager(self, x: Any) -> list[Any]:
+        gehrd = routine("gehrd", x.dtype)
+
+        def one(x: Any) -> Any:
+            a, taus, info = gehrd(x)
+            return nan_if_failed(info, a, taus)
+
+        return by_matrix(one, x)
 
     def call(self, ctx: FunctionContext, x: Value) -> list[Value]:
         _on_cpu_only("hessenberg", x.aval)
@@ -98,11 +107,24 @@ class Schur(_Form):
         check_square("schur", x)
         return [x, x] if vectors else [x]
 
+    def eager(self, x: Any, *, vectors: bool) -> list[Any]:
+        gees = routine("gees", x.dtype)
+
+        def one(x: Any) -> Any:
+            t, *_, z, _, info = gees(_unsorted, x, compute_v=vectors)
+            return nan_if_failed(info, t, z) if vectors else nan_if_failed(info, t)
+
+        return by_matrix(one, x)
+
     def call(self, ctx: FunctionContext, x: Value, *, vectors: bool) -> list[Value]:
         _on_cpu_only("schur", x.aval)
         eigenvalues = [with_matrix(x.aval, x.aval.shape[-1])] * (1 if dtypes.is_complex(x.aval.dtype) else 2)
         outs = [x.aval, x.aval, *eigenvalues, *[info_aval(x.aval)] * 2]
         return lapack_call(ctx, "gees", [x], outs, mode="NV"[vectors], sort="N")
+
+
+def _unsorted(*eigenvalue: Any) -> int:
+    return 0
 
 
 def _one_less(name: str, x: ShapedArray) -> int:

@@ -101,10 +101,11 @@ class Solve(MatrixPrimitive):
         return b.update(weak_type=a.weak_type and b.weak_type)
 
     def eager(self, a: Any, b: Any) -> Any:
-        n = a.shape[-1]
-        both = np.concatenate([a, b], -1)
-        solution = matrix_by_matrix(lambda y: np.linalg.solve(y[..., :n], y[..., n:]), both, b.shape, b.dtype)
-        return solution.astype(b.dtype, copy=False)
+        try:
+            return np.linalg.solve(a, b)
+        except np.linalg.LinAlgError:
+            n, both = a.shape[-1], np.concatenate([a, b], -1)
+            return matrix_by_matrix(lambda y: np.linalg.solve(y[..., :n], y[..., n:]), both, b.shape, b.dtype)
 
     lower = lower_as(_solve)
 

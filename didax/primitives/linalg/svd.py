@@ -17,6 +17,7 @@ from didax.core.dims import may_exceed, min_dim
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, mul, neg, real_part, sub
 from didax.primitives.elementwise_operands import NOT_LINEAR
+from didax.primitives.linalg.host import Factorization, by_matrix, is_finite, nan_if_failed, routine
 from didax.primitives.linalg.matrix import (
     MatrixPrimitive,
     adjoint,
@@ -46,7 +47,7 @@ from didax.xla.platforms import platform
 from didax.xla.text import FunctionContext, Value
 
 
-class SVD(MatrixPrimitive):
+class SVD(Factorization):
     """`[u, s, vh]`: left vectors as columns, singular values, conjugated right vectors as rows."""
 
     multiple_results = True
@@ -59,6 +60,16 @@ class SVD(MatrixPrimitive):
         left, right = (m, n) if full_matrices else (k, k)
         s = with_matrix(x, k, dtype=real_dtype(x))
         return [with_matrix(x, m, left), s, with_matrix(x, right, n)]
+
+    def eager(self, x: Any, *, full_matrices: bool) -> list[Any]:
+        gesdd = routine("gesdd", x.dtype)
+
+        def one(x: Any) -> Any:
+            finite = is_finite(x)  # LAPACK may not return for other matrices
+            u, s, vh, info = gesdd(x if finite else np.zeros_like(x), full_matrices=full_matrices)
+            return nan_if_failed(info or not finite, u, s, vh)
+
+        return by_matrix(one, x)
 
     def lower(self, ctx: FunctionContext, x: Value, *, full_matrices: bool) -> list[Value]:
         u_aval, s_aval, vh_aval = ctx.out_avals

@@ -18,6 +18,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.primitives.elementwise import neg
 from didax.primitives.elementwise_operands import NOT_LINEAR
+from didax.primitives.linalg.host import Factorization, by_matrix, routine
 from didax.primitives.linalg.matrix import (
     MatrixPrimitive,
     check_matrices,
@@ -56,8 +57,10 @@ class Cholesky(MatrixPrimitive):
         return x
 
     def eager(self, x: Any) -> Any:
-        out = matrix_by_matrix(np.linalg.cholesky, x, x.shape, x.dtype)
-        return np.tril(out)
+        try:
+            return np.linalg.cholesky(x)
+        except np.linalg.LinAlgError:
+            return np.tril(matrix_by_matrix(np.linalg.cholesky, x, x.shape, x.dtype))
 
     def lower(self, ctx: FunctionContext, x: Value) -> Value:
         if platform() == "cpu":
@@ -78,7 +81,7 @@ class Cholesky(MatrixPrimitive):
         return out, matmul(out, half_triangle(inner))
 
 
-class TriangularSolve(MatrixPrimitive):
+class TriangularSolve(Factorization):
     """The X with op(A) X = B (`left_side`) or X op(A) = B, where op may transpose and conjugate A.
 
     It reads one triangle of A; with `unit_diagonal` it does not read the diagonal, and takes it for 1. It is linear in
@@ -109,6 +112,23 @@ class TriangularSolve(MatrixPrimitive):
             fix = f"Give b as many {'rows' if left_side else 'columns'} as a has, or change left_side."
             raise ValueError(message("triangular_solve needs matrices that fit.", *facts, fix=fix))
         return b.update(weak_type=a.weak_type and b.weak_type)
+
+    def eager(
+        self,
+        a: Any,
+        b: Any,
+        *,
+        left_side: bool,
+        lower: bool,
+        transpose_a: bool,
+        conjugate_a: bool,
+        unit_diagonal: bool,
+    ) -> Any:
+        how = (2 if conjugate_a else 1) if transpose_a else 0
+        a = a.conj() if conjugate_a and not transpose_a else a
+        trsm, one = routine("trsm", a.dtype), a.dtype.type(1)
+        flags = {"side": not left_side, "lower": lower, "trans_a": how, "diag": unit_diagonal}
+        return by_matrix(lambda a, b: [trsm(one, a, b, **flags)], a, b)[0]
 
     def lower(
         self,

@@ -10,6 +10,7 @@ from typing import Any
 import didax.numpy as dnp
 from didax.api.custom import custom_jvp
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.errors import ArgumentError, check_choice, message
 from didax.core.value import Array
@@ -46,6 +47,7 @@ def svd(
     return tuple(found) if compute_uv else found
 
 
+@evaluated_whole
 @array_function
 @takes_lists(1)
 def qr(
@@ -108,6 +110,7 @@ def qr_multiply(
 # --- Eigenvalues --------------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 @takes_lists(2)
 def eigh(
@@ -222,6 +225,7 @@ def eigh_tridiagonal(
 # --- Forms under unitary similarity -------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
     """Return `(t, z)` with `z @ t @ z^H = a` for square matrices, on the CPU: z is unitary, t upper triangular.
@@ -240,6 +244,7 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
     return t, z
 
 
+@evaluated_whole
 @array_function
 @takes_lists(2)
 def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
@@ -298,6 +303,7 @@ def _rotation(block: Any, needed: Any) -> Any:
     return dnp.stack([dnp.stack([dnp.conj(cos), sin], -1), dnp.stack([-sin, cos], -1)], -2)
 
 
+@evaluated_whole
 @array_function
 def hessenberg(
     a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
@@ -327,6 +333,7 @@ def hessenberg(
 # --- Polar factors ------------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 @takes_lists(1)
 def polar(

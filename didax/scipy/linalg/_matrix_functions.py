@@ -19,6 +19,7 @@ import didax.numpy as dnp
 from didax.api.autodiff import jvp
 from didax.api.custom import custom_jvp
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
@@ -38,6 +39,7 @@ from didax.scipy.linalg._systems import by_schur, sylvester
 _PADE = {32: (7, 3.925724783138660), 64: (13, 5.371920351148152)}
 
 
+@evaluated_whole
 @array_function
 def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
     """Return the exponential of square matrices; NaN where more than `max_squarings` squarings would be needed.
@@ -93,6 +95,7 @@ def _pade_halves(x: Any, degree: int) -> tuple[Any, Any]:
     return matrix.matmul(x, u), v
 
 
+@evaluated_whole
 @array_function
 @takes_lists(2)
 def expm_frechet(A: ArrayLike, E: ArrayLike, *, method: str | None = None, compute_expm: bool = True) -> Any:
@@ -115,6 +118,7 @@ def expm_frechet(A: ArrayLike, E: ArrayLike, *, method: str | None = None, compu
 # --- Square roots -------------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
     """Return the principal square root of square matrices, complex; on the CPU. NaN where there is none.

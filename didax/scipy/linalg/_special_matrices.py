@@ -12,6 +12,7 @@ import numpy as np
 
 import didax.numpy as dnp
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.dims import as_length, is_symbolic, max_dim, may_exceed, min_dim
 from didax.core.errors import ArgumentError, message
@@ -218,6 +219,7 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     return dnp.where((index >= 0) & (index < m), _at(x, index.clip(0, m - 1)), dnp.zeros((), x.dtype))
 
 
+@evaluated_whole
 @array_function
 def block_diag(*arrs: ArrayLike) -> Array:
     """Return a matrix with the given ones along its diagonal and zeros elsewhere; a vector counts as one row.

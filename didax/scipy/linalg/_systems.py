@@ -11,6 +11,7 @@ from typing import Any
 
 import didax.numpy as dnp
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.dims import min_dim
 from didax.core.errors import ArgumentError, check_choice, message
@@ -29,6 +30,7 @@ from didax.scipy._lists import of_list, takes_lists
 # --- Cholesky factors ---------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 @takes_lists(1)
 def cholesky(
@@ -72,17 +74,22 @@ def cho_solve(
     Array([2.], dtype=float32)
     """
     factor, lower = c_and_lower
-    return _solved("cho_solve", of_list(factor), b, lambda c, b: _cho_solve(c, b, bool(lower)))
+    return _cho_solve(of_list(factor), b, bool(lower))
 
 
-def _cho_solve(c: Any, b: Any, lower: bool) -> Any:
-    first = _triangular(c, b, lower=lower, adjoint=not lower)
-    return _triangular(c, first, lower=lower, adjoint=lower)
+@evaluated_whole
+def _cho_solve(factor: Any, b: Any, lower: bool) -> Any:
+    def solve(c: Any, b: Any) -> Any:
+        first = _triangular(c, b, lower=lower, adjoint=not lower)
+        return _triangular(c, first, lower=lower, adjoint=lower)
+
+    return _solved("cho_solve", factor, b, solve)
 
 
 # --- LU factors ---------------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 @takes_lists(1)
 def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
@@ -112,8 +119,12 @@ def lu_solve(
     >>> linalg.lu_solve(linalg.lu_factor(dnp.array([[1.0, 2.0], [0.0, 4.0]])), dnp.array([4.0, 8.0]))
     Array([0., 2.], dtype=float32)
     """
-    kind = _trans("lu_solve", trans)
     factors, pivots = lu_and_piv
+    return _lu_solve(factors, pivots, b, _trans("lu_solve", trans))
+
+
+@evaluated_whole
+def _lu_solve(factors: Any, pivots: Any, b: Any, kind: int) -> Any:
     exchanges = dnp.asarray(pivots)
 
     def solve(lu: Any, b: Any) -> Any:
@@ -129,6 +140,7 @@ def lu_solve(
     return _solved("lu_solve", factors, b, solve)
 
 
+@evaluated_whole
 @array_function
 @takes_lists(1)
 def lu(
@@ -213,6 +225,7 @@ def solve(
     return _solved("solve", a, b, by_cholesky)
 
 
+@evaluated_whole
 @array_function
 @takes_lists(2)
 def solve_triangular(
@@ -291,6 +304,7 @@ def _solved(name: str, a: Any, b: Any, solve: Callable[[Any, Any], Any]) -> Any:
 # --- Sylvester's equation -----------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 @takes_lists(3)
 def solve_sylvester(
