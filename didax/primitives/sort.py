@@ -32,6 +32,7 @@ from didax.primitives.window_positions import GatherDimensionNumbers, GatherScat
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.transforms.elements import check_elements
 from didax.xla.text import FunctionContext, Value, function_type, names, tensor_type
+from didax.xla.written_calls import one_kernel
 
 _INT32 = np.dtype(np.int32)
 _INT64 = np.dtype(np.int64)
@@ -82,7 +83,11 @@ class Sort(Primitive):
             return _lower_by_comparator(ctx, xs, dimension, num_keys)
         if len(xs) == 1:
             return [_lower_single(ctx, xs[0], dimension)]
-        order = _lower_argsort(ctx, xs[0], dimension)
+        order = (
+            _lower_partition(ctx, xs[0])
+            if _is_partitioned(ctx, key)
+            else _lower_argsort(ctx, xs[0], dimension)
+        )
         return [_lower_take(ctx, x, order, dimension) for x in xs]
 
     def jvp(
@@ -195,6 +200,61 @@ def _lower_argsort(ctx: FunctionContext, key: Value, dimension: int) -> Value:
     """Positions, as int32, in the order that sorts the keys."""
     packed = _pack(ctx, _ordered(ctx, key), ctx.iota(key.aval.update(dtype=_INT32), dimension))
     return ctx.convert(_sort_integers(ctx, packed, dimension), _INT32)  # keeps the lower half
+
+
+def _is_partitioned(ctx: FunctionContext, key: ShapedArray) -> bool:
+    """Whether the key is a vector of booleans, long enough that a loop is faster than a sort."""
+    if key.dtype != _BOOL or is_symbolic(key.size) or ctx.module.alone or not ctx.module.on_one_cpu:
+        return False
+    return key.size == max(key.shape) and 4096 <= key.size < 1 << 30
+
+
+def _lower_partition(ctx: FunctionContext, marks: Value) -> Value:
+    """Positions, as int32, of the False elements and then of the True ones.
+
+    One loop fills in the positions of the False elements from the front, and those of the True ones from the back. Each
+    position is written where the next of its kind belongs, and written over if it is not of that kind: without a
+    choice there is no branch for the processor to guess. A place between the kinds takes what is written last, and the
+    last place the number of False elements.
+    Milliseconds of the processor, packed keys -> the loop, fastest of 15, one loaded AMD Zen 4 core: 100,000 booleans
+    5.3 -> 0.44, 1,000,000 66 -> 4.7.
+    """
+    n = marks.aval.size
+    index, whole, spacious = [ShapedArray(shape, _INT32) for shape in ((), (n,), (n + 2,))]
+
+    def goes_on(condition: FunctionContext, state: list[Value]) -> Value:
+        return condition.compare("LT", state[0], condition.constant(n, index))
+
+    def write(inner: FunctionContext, marks: Value) -> Value:
+        def step(body: FunctionContext, state: list[Value]) -> list[Value]:
+            def place(
+                out: Value, position: Value, free: Value, move: str, step: Value
+            ) -> tuple[Value, Value]:
+                out = body.dynamic_update_slice(out, body.reshape(position, (1,)), [free])
+                return out, body.op(move, [free, step])
+
+            def mark(position: Value) -> Value:
+                found = body.reshape(body.dynamic_slice(marks, [position], [1]), ())
+                return body.convert(found, _INT32)
+
+            i, first, last, out = state
+            one = body.constant(1, index)
+            mirrored = body.op("subtract", [body.constant(n - 1, index), i])
+            out, first = place(out, i, first, "add", body.op("subtract", [one, mark(i)]))
+            out, last = place(out, mirrored, last, "subtract", mark(mirrored))
+            return [body.op("add", [i, one]), first, last, out]
+
+        zero, end = inner.constant(0, index), inner.constant(n + 1, index)
+        start = [zero, zero, inner.constant(n, index), inner.constant(0, spacious)]
+        _, count, _, out = inner.loop(start, goes_on, step)
+        return inner.dynamic_update_slice(out, inner.reshape(count, (1,)), [end])
+
+    found = one_kernel(ctx, "partition", [ctx.convert(ctx.reshape(marks, (n,)), np.dtype(np.uint8))], write)
+    # What follows is not written inside: XLA cuts it for several threads, which it cannot do within a kernel.
+    count = ctx.broadcast(ctx.reshape(ctx.slice(found, [n + 1], [n + 2]), ()), whole, [])
+    falses, trues = ctx.slice(found, [0], [n]), ctx.slice(found, [1], [n + 1])
+    order = ctx.select(ctx.compare("LT", ctx.iota(whole, 0), count), falses, trues)
+    return ctx.reshape(order, marks.aval.shape)
 
 
 def _ordered(ctx: FunctionContext, x: Value) -> Value:

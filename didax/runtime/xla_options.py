@@ -16,6 +16,7 @@ from didax.core.jaxpr import Eqn, Jaxpr
 from didax.passes.loops.one_function import is_small, one_function_p
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.control_flow.while_loop import while_p
+from didax.primitives.convolution import conv_general_dilated_p
 from didax.transforms.cache import cached_on_jaxpr
 from didax.xla.platforms import platform
 
@@ -36,12 +37,15 @@ def _has_small_arrays(jaxpr: Jaxpr) -> bool:
 
 
 def _is_of_small_arrays(eqn: Eqn) -> bool:
-    """Whether what XLA makes of an equation works on small arrays only. A library computes contractions."""
+    """Whether what XLA makes of an equation works on small arrays only. A library computes contractions.
+
+    It computes convolutions, too, but in one order of axes, which loops of XLA's bring about.
+    """
     if eqn.primitive is one_function_p or (eqn.primitive in _LOOPS and is_small(eqn)):
         return False
     if inner := eqn.jaxprs:
         return all(map(_has_small_arrays, inner))
-    if eqn.primitive.materializes_operands:
+    if eqn.primitive.materializes_operands and eqn.primitive is not conv_general_dilated_p:
         return True
     read = () if eqn.primitive.moves_elements else eqn.invars  # a slice reads no more than it returns
     sizes = [x.aval.physical.size for x in (*read, *eqn.outvars)]

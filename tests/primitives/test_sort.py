@@ -155,6 +155,44 @@ def test_numpy_sorts_large_arrays() -> None:
     assert_same(np.take_along_axis(floats, order, 1), values)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_long_vectors_of_booleans_are_not_compared(share: float) -> None:
+    n = 5000
+    marks = np.random.default_rng(0).random(n) < share
+    program = dx.jit(
+        lambda marks, x: (*lax.sort((marks, x), num_keys=1), dnp.nonzero(marks, size=n, fill_value=n)[0])
+    )
+    x = np.arange(n, dtype=np.float32)
+    text = program.lower(marks, x).as_text()
+    assert "stablehlo.sort" not in text and "python_callback" not in text
+    keys, values, places = program(marks, x)
+    order = np.argsort(marks, kind="stable")
+    assert_same(marks[order], keys)
+    assert_same(x[order], values)
+    found = np.flatnonzero(marks)
+    assert_same(np.append(found, np.full(n - len(found), n)).astype(np.int32), places)
+
+
+def test_unique_sorts_with_places_only_if_asked() -> None:
+    """Elements are sorted alone for their values and counts; with the places of each for the other results."""
+    x = np.float32([2, -0.0, np.nan, 0.0, 2, np.nan])
+    for options, operands in (
+        ((), 1),
+        (("return_counts",), 1),
+        (("return_index",), 2),
+        (("return_inverse",), 2),
+    ):
+        chosen = dict.fromkeys(options, True)
+        jaxpr = dx.make_jaxpr(lambda x, chosen=chosen: dnp.unique(x, size=3, **chosen))(x).jaxpr
+        first = next(eqn for eqn in jaxpr.eqns if eqn.primitive.name == "sort")
+        assert len(first.invars) == operands
+        found = dnp.unique(x, **chosen)
+        expected = np.unique(x, **chosen)
+        pairs = zip(found, expected, strict=True) if chosen else [(found, expected)]
+        for a, b in pairs:
+            np.testing.assert_array_equal(np.asarray(a), b)
+
+
 def test_exported_programs_sort_alone() -> None:
     x = np.arange(1 << 15, dtype=np.int32)[::-1]
     exported = dx.export.export(dx.jit(lambda x: lax.sort(x)))(x)

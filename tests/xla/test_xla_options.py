@@ -46,6 +46,17 @@ def test_loops_of_large_arrays_are_written_out():
     assert chosen(lambda x: dnp.broadcast_to(x, large.shape), 1.0) == {}
 
 
+def test_operands_of_convolutions_count():
+    """XLA reorders their axes in loops of its own, which are faster if they are written out."""
+    weights = np.ones((4, 4, 3, 3), np.float32)
+
+    def gradient(images):
+        return dx.grad(lambda w: lax.conv(images, w, (1, 1), "SAME").sum())(weights)
+
+    assert chosen(gradient, np.ones((2, 4, 16, 16), np.float32)) == NOT_UNROLLED
+    assert chosen(gradient, np.ones((4, 4, 32, 32), np.float32)) == {}
+
+
 def test_of_arrays_of_open_lengths_none_is_small():
     traced = dx.jit(lambda x: x * 2, bucket="n").trace(np.ones(5, np.float32))
     assert "n]" in str(traced.jaxpr) and options_for(traced.jaxpr.jaxpr) == {}
