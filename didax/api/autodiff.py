@@ -173,7 +173,7 @@ def grad(
     >>> float(dx.grad(lambda x: x**3)(2.0))
     12.0
     """
-    value_and_gradient = _gradient("grad", fun, argnums, has_aux, holomorphic, allow_int)
+    value_and_gradient = _value_and_grad("grad", fun, argnums, has_aux, holomorphic, allow_int)
 
     @functools.wraps(fun)
     def gradient(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -199,11 +199,11 @@ def value_and_grad(
     (8.0, 12.0)
     """
     return api_boundary(
-        functools.wraps(fun)(_gradient("value_and_grad", fun, argnums, has_aux, holomorphic, allow_int))
+        functools.wraps(fun)(_value_and_grad("value_and_grad", fun, argnums, has_aux, holomorphic, allow_int))
     )
 
 
-def _gradient(
+def _value_and_grad(
     caller: str,
     fun: Callable[..., Any],
     argnums: int | Sequence[int],

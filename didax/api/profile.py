@@ -22,7 +22,7 @@ from didax.core import config, monitoring, pytree
 from didax.core.dims import is_count
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.primitive import Primitive
-from didax.core.source import user_line
+from didax.core.source import function_name, user_line
 from didax.passes.key_reuse import holds_keys
 from didax.primitives.keys import random_clone_p
 from didax.runtime.array import ConcreteArray
@@ -64,8 +64,7 @@ def profile(fun: Callable[..., Any], *args: Any, runs: int | None = None, **kwar
     spans: list[Span] = []
     with _listening(spans), _marking(), measure() as found:
         count = _call_often(call, runs)
-    name = getattr(fun, "__name__", None) or type(fun).__name__
-    return Analysis(found[0], spans).profile(name, count, first)
+    return Analysis(found[0], spans).profile(function_name(fun), count, first)
 
 
 class _Calls:

@@ -13,6 +13,7 @@ from typing import Any
 from didax.core.avals import ShapedArray
 from didax.core.dtypes import as_extended
 from didax.core.errors import MissingRuleError, message
+from didax.core.primitive_names import is_of_library
 
 RULES = (
     "type", "eager", "evaluate", "lower", "jvp", "taylor", "linearize", "transpose", "batch", "partial_eval", "dce",
@@ -66,16 +67,25 @@ _WORDS = {
 
 def missing_rule(primitive: Any, rule: str) -> MissingRuleError:
     """The error for a rule that an interpreter asks for, and that the primitive has not."""
-    kind: Any = primitive.__class__
     why = primitive.holes.get(rule)
     return MissingRuleError(
         message(
             f"Primitive {primitive.name!r} cannot be {_WORDS.get(rule, rule)}: it has no {rule} rule.",
             *([f"reason: {why}"] if why else []),
             *_misnamed(primitive, rule),
-            fix=f"Give {kind.__name__} a `{rule}` method, or keep the operation out of that transformation.",
+            fix=f"{_remedy(primitive, rule)}eep the operation out of that transformation.",
         )
     )
+
+
+def _remedy(primitive: Any, rule: str) -> str:
+    """The start of the advice for a rule that is absent: nobody gives a method to a class of this library."""
+    kind: Any = primitive.__class__
+    if kind.__module__.partition(".")[0] != "didax":
+        return f"Give {kind.__name__} a `{rule}` method, or k"
+    if is_of_library(primitive):
+        return "K"
+    return f"Declare {primitive.name!r} with a {rule} rule, or k"
 
 
 # What a rule is called elsewhere, or by mistake.

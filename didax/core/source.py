@@ -8,6 +8,7 @@ the backward pass). Walking frames is on the hot path of tracing, so "is this fi
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import types
@@ -20,6 +21,16 @@ from didax.core.stack import stack_below
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_TRANSFORMATIONS = {
+    "grad",
+    "value_and_grad",
+    "jacfwd",
+    "jacrev",
+    "vmap",
+    "shard_map",
+    "checkpoint",
+    "named_call",
+}
 _internal: dict[str, bool] = {}  # by file: code objects take long to hash
 # By name: the code, and whether it runs equations backward; None for what stages a function.
 _interpreters: dict[str, tuple[types.CodeType, bool | None]] = {}
@@ -178,8 +189,31 @@ def describe_function(f: object) -> str:
     >>> describe_function(len)
     'len'
     """
+    name = function_name(f)
     while (inner := getattr(f, "__wrapped__", f)) is not f:
         f = inner
     code = getattr(f, "__code__", None)
-    name = getattr(f, "__name__", None) or type(f).__name__
     return f"{name} ({name_of_file(code.co_filename)}:{code.co_firstlineno})" if code is not None else name
+
+
+def function_name(f: object) -> str:
+    """The name of a function, within the names of the transformations that were applied to it.
+
+    A transformation returns a Python function, whose code has a qualified name such as `grad.<locals>.gradient`. So
+    nothing has to be kept for this: no attribute, which `functools.wraps` would hand to other functions.
+
+    >>> import didax as dx
+    >>> def loss(w):
+    ...     return w * w
+    >>> function_name(dx.grad(dx.vmap(loss)))
+    'grad(vmap(loss))'
+    """
+    makers: list[str] = []
+    while (inner := getattr(f, "__wrapped__", f)) is not f:
+        code: types.CodeType | None = getattr(f, "__code__", None)
+        if code is not None and code.co_filename.startswith(_PACKAGE):
+            maker = code.co_qualname.partition(".<locals>")[0].lstrip("_")
+            makers += [maker] if maker in _TRANSFORMATIONS else []
+        f = inner
+    name = getattr(f, "__name__", None) or type(f).__name__
+    return functools.reduce(lambda name, maker: f"{maker}({name})", reversed(makers), name)

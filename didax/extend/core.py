@@ -8,7 +8,7 @@ next: `docs/extending.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import Effect
@@ -26,7 +26,8 @@ from didax.core.jaxpr_check import check_jaxpr as _check_jaxpr
 from didax.core.jaxpr_parse import num_consts, parse_jaxpr
 from didax.core.jaxpr_print import register_param_type
 from didax.core.primitive import Primitive, Trace
-from didax.core.tracing import Tracer, current_trace, run_under
+from didax.core.tracing import Tracer, current_trace
+from didax.core.tracing import run_under as _run_under
 
 __all__ = [
     "Atom", "ClosedJaxpr", "Effect", "Eqn", "Jaxpr", "JaxprEqn", "JaxprTypeError", "Literal", "MissingRuleError",
@@ -36,6 +37,7 @@ __all__ = [
 ]  # fmt: skip
 
 JaxprEqn = Eqn
+T = TypeVar("T")
 
 
 def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
@@ -49,9 +51,7 @@ def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     _be_jaxpr(
         "eval_jaxpr", jaxpr, "closed.jaxpr, with [*closed.consts, *args], or call jaxpr_as_fun(closed)(*args)"
     )
-    if not isinstance(args, (tuple, list)):
-        rule, given = "eval_jaxpr takes the list of the arguments.", f"given: {type(args).__name__}"
-        raise TypeError(message(rule, given, fix="Pass [x], for a single argument x."))
+    _be_list("eval_jaxpr", args)
     if len(args) != len(jaxpr.invars):
         rule = "eval_jaxpr takes an argument for each input of the jaxpr."
         inputs = ", ".join(str(v.aval) for v in jaxpr.invars)
@@ -85,3 +85,27 @@ def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
     [20.0]
     """
     return lambda *args: _eval_jaxpr(closed.jaxpr, [*closed.consts, *args])
+
+
+def run_under(trace: Trace, fun: Callable[..., T], args: Sequence[Any]) -> T:
+    """`fun(*args)` with `trace` current: how a transformation begins.
+
+    Raises TypeError unless `args` is a list or tuple.
+
+    >>> import didax.numpy as dnp
+    >>> run_under(current_trace(), dnp.add, (1, 2))
+    Array(3, dtype=int32, weak_type=True)
+    """
+    if not isinstance(trace, Trace):
+        rule, given = "run_under takes an instance of a Trace.", f"trace: {trace!r:.100}"
+        raise TypeError(
+            message(rule, given, fix="Make one, whose parent is the current trace: T(current_trace()).")
+        )
+    _be_list("run_under", args)
+    return _run_under(trace, fun, args)
+
+
+def _be_list(caller: str, args: Any) -> None:
+    if not isinstance(args, (tuple, list)):
+        rule, given = f"{caller} takes the list of the arguments.", f"given: {type(args).__name__}"
+        raise TypeError(message(rule, given, fix="Pass [x], for a single argument x."))

@@ -28,7 +28,7 @@ from didax.primitives import complex_functions as at_corners
 from didax.primitives import padded, split
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.elementwise import add, complex_, exp, imag, log, max_, min_, mul, real_part
-from didax.primitives.elementwise_operands import NOT_LINEAR
+from didax.primitives.holes import NOT_LINEAR
 from didax.primitives.logarithmic import excess
 from didax.primitives.reductions import greatest, is_narrow_float, least, sign_zeros
 from didax.primitives.shape import LinearUnary, reshape

@@ -44,15 +44,10 @@ from didax.primitives.elementwise import (
 )
 from didax.primitives.gamma import digamma, gamma_of, lgamma, stirling
 from didax.primitives.gamma_quotients import deviance, digamma_drop, sum_and_error
+from didax.primitives.logarithmic import times_logarithm
 from didax.primitives.select import where
 
 _LARGE = 10  # from here on Stirling's series has all digits
-
-
-def _times_log(x: Any, y: Any) -> Any:
-    """x log(y), and 0 where x is 0."""
-    nothing = eq(x, 0)
-    return where(nothing, like(0, x), mul(x, log(where(nothing, like(1, y), y))))
 
 
 def _log_over_digamma(x: Any) -> Any:
@@ -77,7 +72,7 @@ def log_power_of_gamma(a: Any, x: Any, drop: int = 0) -> Any:
     large = and_(ge(a, _LARGE), lt(a, math.inf))
     n = where(large, a, like(_LARGE, a))
     by_deviance = sub(mul(log(mul(n, 2 * math.pi)), -0.5), add(stirling(n), deviance(n, x, drop=drop)))
-    direct = sub(sub(_times_log(sub(a, drop), x), x), lgamma(add(a, 1 - drop)))
+    direct = sub(sub(times_logarithm(sub(a, drop), x, log), x), lgamma(add(a, 1 - drop)))
     return where(large, by_deviance, direct)
 
 
@@ -150,12 +145,12 @@ def binomial_factors(a: Any, b: Any, x: Any, drop: int) -> tuple[Any, Any]:
     n, mean = where(large, low, like(_LARGE, a)), mul(total, low_share)
     both = sub(share, add(stirling(n), deviance(n, mean, low_excess, drop)))
     # For a small parameter it is nearly that of the gamma distribution at (a + b) x.
-    one = sub(add(share, _times_log(sub(low, drop), mean)), add(mean, lgamma(add(low, 1 - drop))))
+    one = sub(add(share, times_logarithm(sub(low, drop), mean, log)), add(mean, lgamma(add(low, 1 - drop))))
     factor = mul(where(large, sqrt(div(0.5 / math.pi, n)), like(1, a)), sqrt(div(total, high)))
     factor = mul(factor, total) if drop else factor
     gammas = [gamma_of(add(where(usable, like(1, y), y), 1 - drop)) for y in (add(a, b), a, b)]
     ways = mul(mul(gammas[0], div(1, gammas[1])), div(1, gammas[2]))
-    direct = add(_times_log(sub(a, drop), x), mul(sub(b, drop), log1p(neg(x))))
+    direct = add(times_logarithm(sub(a, drop), x, log), mul(sub(b, drop), log1p(neg(x))))
     return where(usable, factor, ways), where(usable, where(large, both, one), direct)
 
 

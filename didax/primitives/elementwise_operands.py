@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.errors import MissingRuleError, message
+from didax.primitives.holes import NOT_DIFFERENTIABLE, NOT_LINEAR
 from didax.transforms.transpose import is_undef
 
 _KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating point", "c": "complex",
@@ -22,8 +23,6 @@ _NUMPY_NAMES = {
     "atan2": "arctan2", "nextafter": "nextafter",
 }  # fmt: skip
 UNSTATED: Any = object()  # stands for the jvp rule of an operand where a declaration has none
-NOT_LINEAR = "the operation is not linear"
-NOT_DIFFERENTIABLE = "its result is piecewise constant: tangents vanish"
 NO_JVP = "it was declared without `jvp`; jvp=None says that the derivative is zero"
 
 

@@ -16,13 +16,10 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.primitives.composed import composed, iterate, like
 from didax.primitives.control_flow.while_loop import while_of, while_p
-from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import (
     abs_,
     add,
@@ -49,6 +46,7 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.gamma import lgamma
+from didax.primitives.narrow import in_float64
 from didax.primitives.reductions import reduce_or_p
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
@@ -185,26 +183,15 @@ def _times(factor: Any, value: Any) -> Any:
     return mul(factor, where(nothing, like(1, factor), value))
 
 
-def _in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, computed in float64."""
-
-    def wide(*xs: Any) -> Any:
-        dtype = aval_of(xs[0]).dtype
-        value = function(*[convert_element_type(x, np.dtype("float64")) for x in xs])
-        return convert_element_type(value, dtype)
-
-    return wide
-
-
 def _no_second(name: str, arity: int, function: Any) -> Any:
-    return composed(name, _in_float64(function), *[no_derivative(name, "parameter")] * arity)
+    return composed(name, in_float64(function), *[no_derivative(name, "parameter")] * arity)
 
 
 hyp1f1_grad_a = _no_second("hyp1f1_grad_a", 3, _kummer_slope("a"))
 hyp1f1_grad_b = _no_second("hyp1f1_grad_b", 3, _kummer_slope("b"))
 hyp1f1 = composed(
     "hyp1f1",
-    _in_float64(_hyp1f1),
+    in_float64(_hyp1f1),
     lambda t, y, a, b, x: mul(t, hyp1f1_grad_a(a, b, x)),
     lambda t, y, a, b, x: mul(t, hyp1f1_grad_b(a, b, x)),
     lambda t, y, a, b, x: mul(t, _times(div(a, b), hyp1f1(add(a, 1), add(b, 1), x))),
@@ -351,7 +338,7 @@ hyp2f1_grad_b = _no_second("hyp2f1_grad_b", 4, _gauss_slope("b"))
 hyp2f1_grad_c = _no_second("hyp2f1_grad_c", 4, _gauss_slope("c"))
 hyp2f1 = composed(
     "hyp2f1",
-    _in_float64(_hyp2f1),
+    in_float64(_hyp2f1),
     lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_a(a, b, c, x)),
     lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_b(a, b, c, x)),
     lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_c(a, b, c, x)),

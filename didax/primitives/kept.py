@@ -17,7 +17,7 @@ from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.primitives import split
 from didax.primitives.control_flow.effects import run_by_element
-from didax.primitives.elementwise_operands import NOT_LINEAR
+from didax.primitives.holes import NOT_LINEAR
 from didax.transforms.batching import AxisData
 from didax.xla.ffi import call_target
 from didax.xla.text import FunctionContext, Value, tensor_type

@@ -46,7 +46,8 @@ from didax.primitives.gamma_quotients import artanh_series, small_bend
 from didax.primitives.select import where
 
 
-def _times_logarithm(x: Any, y: Any, logarithm: Any) -> Any:
+def times_logarithm(x: Any, y: Any, logarithm: Any) -> Any:
+    """x logarithm(y); 0 where x is 0 and y is a number."""
     vanishes = and_(eq(x, 0), eq(y, y))
     return where(vanishes, like(0, x), mul(x, logarithm(where(vanishes, like(1, x), y))))
 
@@ -58,13 +59,13 @@ def _ratio(x: Any, y: Any) -> Any:
 
 xlogy = composed(
     "xlogy",
-    lambda x, y: _times_logarithm(x, y, log),
+    lambda x, y: times_logarithm(x, y, log),
     lambda t, z, x, y: mul(t, log(y)),
     lambda t, z, x, y: mul(t, _ratio(x, y)),
 )
 xlog1py = composed(
     "xlog1py",
-    lambda x, y: _times_logarithm(x, y, log1p),
+    lambda x, y: times_logarithm(x, y, log1p),
     lambda t, z, x, y: mul(t, log1p(y)),
     lambda t, z, x, y: mul(t, _ratio(x, add(y, 1))),
 )

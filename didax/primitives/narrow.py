@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from didax.core import dtypes, pytree
+from didax.core.avals import aval_of
 from didax.core.value import Array
 from didax.primitives.convert import convert_element_type
 
@@ -35,6 +36,17 @@ def bytes_in_float32(function: Function) -> Function:
 def halves_in_float32(function: Function) -> Function:
     """Make a function compute floats of one or two bytes in float32."""
     return _in_float32(function, 2)
+
+
+def in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of arrays of one dtype, computed in float64, and rounded to that dtype."""
+
+    def wide(*xs: Any) -> Any:
+        dtype = aval_of(xs[0]).dtype
+        value = function(*[convert_element_type(x, np.dtype("float64")) for x in xs])
+        return convert_element_type(value, dtype)
+
+    return wide
 
 
 def _in_float32(function: Function, most: int) -> Function:

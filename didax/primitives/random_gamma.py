@@ -22,7 +22,7 @@ from didax.passes.key_reuse import call_keys
 from didax.primitives import padded
 from didax.primitives.call import jit_p
 from didax.primitives.elementwise import mul
-from didax.primitives.elementwise_operands import NOT_LINEAR
+from didax.primitives.holes import NOT_LINEAR
 from didax.primitives.special import log_random_gamma_grad, random_gamma_grad
 from didax.transforms.batching import AxisData, batch_jaxpr, move_batch_axis
 from didax.xla.lowering import call

@@ -27,8 +27,8 @@ from didax.passes.sparsity import Dependence, along_axes
 from didax.primitives import padded, split
 from didax.primitives.convert import computed_once, convert_element_type
 from didax.primitives.elementwise import div, eq, mul, ne, or_
-from didax.primitives.elementwise_operands import NOT_DIFFERENTIABLE, NOT_LINEAR
 from didax.primitives.filled import full
+from didax.primitives.holes import NOT_DIFFERENTIABLE, NOT_LINEAR
 from didax.primitives.reduced import batched_axes, cut_row, reduced_aval, reduced_from
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where

@@ -22,9 +22,9 @@ from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives import padded, split
 from didax.primitives.convert import iota
-from didax.primitives.elementwise_operands import NOT_LINEAR
 from didax.primitives.filled import zeros
 from didax.primitives.gather import gather_p
+from didax.primitives.holes import NOT_LINEAR
 from didax.primitives.host_sort import lower_host_sort, pays
 from didax.primitives.reductions import as_ordered_integers, is_narrow_float
 from didax.primitives.shape import reshape

@@ -27,7 +27,7 @@ from didax.core.primitive import Primitive
 from didax.primitives import padded_windows, split
 from didax.primitives.convert import computed_once
 from didax.primitives.elementwise import eq
-from didax.primitives.elementwise_operands import NOT_LINEAR
+from didax.primitives.holes import NOT_LINEAR
 from didax.primitives.reductions import greatest, is_narrow_float, least, sign_zeros
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where

@@ -150,7 +150,7 @@ def trace_chain(m: dict[str, Any]) -> str:
 
 def tape(m: dict[str, Any]) -> str:
     """The linear program of f at 3: its equations with tangents, and with the cotangents that walk back."""
-    _, program = m["linearize_flat"](lambda x: [m["sin"](x) * 2.0 + x], [m["array"](3.0)])
+    _, program, _ = m["linearize_flat"](lambda x: [m["sin"](x) * 2.0 + x], [m["array"](3.0)])
     names = {
         v: "abcdefgh"[i]
         for i, v in enumerate([*program.invars, *(e.outvars[0] for e in program.eqns)])
@@ -161,14 +161,13 @@ def tape(m: dict[str, Any]) -> str:
     )
     for eqn in program.eqns:
         (out,) = eqn.primitive.bind(
-            *[tangents[x] if x in names else x.val for x in eqn.invars], **eqn.params
+            *[tangents[x] if x in names else x for x in eqn.invars], **eqn.params
         )
         tangents[eqn.outvars[0]] = out
     backward: dict[Any, str] = {}
     for eqn in reversed(program.eqns):
         ct = cotangents[eqn.outvars[0]]
-        args = [m["Undef"](x.aval) if x in names else x.val for x in eqn.invars]
-        found = eqn.primitive.transpose([ct], *args, **eqn.params)
+        found = eqn.primitive.transpose([ct], *eqn.invars, **eqn.params)
         sent = []
         for x, ct_x in zip(eqn.invars, found, strict=True):
             if x in names:
@@ -177,7 +176,7 @@ def tape(m: dict[str, Any]) -> str:
         backward[eqn.outvars[0]] = ",  ".join(sent)
 
     def text(x: Any) -> str:
-        return names[x] if x in names else m["number"](x.val.value)
+        return names[x] if x in names else m["number"](x.value)
 
     first = program.invars[0]
     picture = Picture(780, 300, "A tape: tangents go down, cotangents go up")
@@ -214,7 +213,7 @@ def split(m: dict[str, Any]) -> str:
     known, unknown = m["linearize_jaxpr"](jaxpr)
     picture = Picture(780, 240, "A known and an unknown half, and the residual between them")
     picture.text(30, 32, "known: now", FAINT)
-    picture.text(430, 32, "unknown: later, linear in the last input", FAINT)
+    picture.text(430, 32, "unknown: later, linear in the first input", FAINT)
     left, right = repr(known).split("\n"), repr(unknown).split("\n")
     bottom = picture.box(30, 48, 300, left, GREEN)
     picture.box(430, 48, 320, right, ORANGE)
@@ -222,7 +221,7 @@ def split(m: dict[str, Any]) -> str:
     outputs = f"{num_outs} output, {num_residuals} residual"
     picture.text(30, bottom + 24, f"returns {outputs}")
     picture.arrow(f"M{30 + 250} {bottom + 20}H380V{48 + 16}H428")
-    picture.text(430, bottom + 24, f"takes {num_residuals} residual, {len(jaxpr.invars)} tangent")
+    picture.text(430, bottom + 24, f"takes {len(jaxpr.invars)} tangent, {num_residuals} residual")
     return str(picture)
 
 
@@ -231,9 +230,8 @@ def moons(m: dict[str, Any]) -> str:
     columns, rows, size = 32, 20, 20
     corners = [(x, y) for y in range(rows) for x in range(columns)]
     places = [(-1.9 + 4.8 * (x + 0.5) / columns, 1.75 - 3 * (y + 0.5) / rows) for x, y in corners]
-    scores = m["vmap"](m["predict"], in_axes=(None, 0))(m["trained"], m["array"](places)).value[
-        :, 0
-    ]
+    predict = m["vmap"](lambda x: m["predict"](m["trained"], x))
+    scores = predict(m["array"](places)).value[:, 0]
     picture = Picture(
         columns * size, rows * size, "The network's answer over the plane, and the points"
     )

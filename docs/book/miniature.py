@@ -73,10 +73,11 @@ def avals_of(xs):
 class Primitive:
     """An operation, declared once with all of its rules. A rule that is None is absent."""
 
-    type = lower = batch = jvp = linearize = transpose = None
+    type = lower = batch = jvp = transpose = None
 
-    def __init__(self, name):
+    def __init__(self, name, **rules):
         self.name = name
+        vars(self).update(rules)
 
     def bind(self, *args, **params):
         """Apply the operation to arrays under the current trace: a list of results."""
@@ -86,12 +87,11 @@ class Primitive:
         """The same for an operation with one result: that result."""
         return self.bind(*args, **params)[0]
 
-    def rule(self, *names):
-        """The first of these rules that the primitive has."""
-        for name in names:
-            if getattr(self, name) is not None:
-                return getattr(self, name)
-        raise NotImplementedError(f"The primitive {self.name} has no {names[-1]} rule.")
+    def rule(self, name):
+        """The rule of this name, which has to be there."""
+        if getattr(self, name) is None:
+            raise NotImplementedError(f"The primitive {self.name} has no {name} rule.")
+        return getattr(self, name)
 
     def eager(self, *values, **params):
         """NumPy values in and out. Without a NumPy function of its own, the operation is compiled."""
@@ -104,9 +104,9 @@ class Trace:
     def __init__(self, parent):
         self.parent = parent
 
-    def process(self, primitive, args, params):
-        """Apply `primitive` to arrays: a list of results."""
-        raise NotImplementedError
+    def owns(self, x):
+        """Is this value a tracer of mine?"""
+        return isinstance(x, Tracer) and x.trace is self
 
 
 class EagerTrace(Trace):
@@ -136,19 +136,18 @@ def run_under(trace, fun, *args, **params):
 class Elementwise(Primitive):
     """One number of the result for the numbers at one position of operands of one shape.
 
-    `jvp` has a function for each operand: from the tangent `t` of that operand, the result
-    and the operands, to the operand's share of the result's tangent. `transpose` has a
-    function for each operand in which the operation is linear: from the cotangent `ct` of
-    the result and the operands, to the cotangent of that operand.
+    `shares` has a function for each operand in which there is a derivative: from the tangent
+    `t` of that operand, the result and the operands, to a share of the result's tangent.
     """
 
-    def __init__(self, name, signature, numpy, hlo, jvp=(), transpose=(), attributes=""):
-        super().__init__(name)
-        self.signature, self.numpy, self.hlo = signature, numpy, hlo
-        self.jvps, self.transposes, self.attributes = jvp, transpose, attributes
+    def __init__(self, name, signature, numpy, hlo, shares=(), attributes=""):
+        super().__init__(name, signature=signature, numpy=numpy, hlo=hlo, shares=shares)
+        self.attributes = attributes
 
     def __call__(self, *args):
-        return super().__call__(*match_shapes(args))
+        args = list(map(array, args))
+        shape = max([x.shape for x in args], key=len)
+        return super().__call__(*[broadcast_to(x, shape) for x in args])
 
     def type(self, *avals):
         operands, result = self.signature.split("->")
@@ -169,55 +168,42 @@ class Elementwise(Primitive):
 
     def jvp(self, primals, tangents):
         out = self(*primals)
-        pairs = [(rule, t) for rule, t in zip(self.jvps, tangents) if rule and t is not None]
-        shares = [rule(t, out, *primals) for rule, t in pairs]
+        pairs = [(share, t) for share, t in zip(self.shares, tangents) if share and t is not None]
+        shares = [share(t, out, *primals) for share, t in pairs]
         return [out], [reduce(add, shares) if shares else None]
 
     def transpose(self, cts, *args):
-        rules = zip(self.transposes, args, strict=True)
-        return [rule(*cts, *args) if isinstance(x, Undef) else None for rule, x in rules]
+        pairs = zip(self.shares, args)
+        return [share(*cts, None, *args) if isinstance(x, Var) else None for share, x in pairs]
 
 
-def match_shapes(args):
-    """The operands with the leading axes that some of them lack, as NumPy adds them."""
-    args = list(map(array, args))
-    shape = max([x.shape for x in args], key=len)
-    for i, x in enumerate(args):
-        for size in reversed(shape[: len(shape) - len(x.shape)]):
-            args[i] = broadcast(args[i], axis=0, size=size)
-    return args
+def broadcast_to(x, shape):
+    """`x` with the leading axes of `shape` that it lacks."""
+    lacking = shape[: len(shape) - len(x.shape)]
+    return reduce(lambda x, size: broadcast(x, axis=0, size=size), reversed(lacking), x)
 
 
 # fmt: off
-neg = Elementwise("neg", "f->f", np.negative, "negate",
-                  jvp=[lambda t, y, x: -t], transpose=[lambda ct, x: -ct])
-add = Elementwise("add", "ff->f", np.add, "add",
-                  jvp=[lambda t, z, x, y: t, lambda t, z, x, y: t],
-                  transpose=[lambda ct, x, y: ct, lambda ct, x, y: ct])
+neg = Elementwise("neg", "f->f", np.negative, "negate", [lambda t, y, x: -t])
+add = Elementwise("add", "ff->f", np.add, "add", [lambda t, z, x, y: t, lambda t, z, x, y: t])
 mul = Elementwise("mul", "ff->f", np.multiply, "multiply",
-                  jvp=[lambda t, z, x, y: t * y, lambda t, z, x, y: x * t],
-                  transpose=[lambda ct, x, y: ct * y, lambda ct, x, y: x * ct])
-div = Elementwise("div", "ff->f", np.divide, "divide", transpose=[lambda ct, x, y: ct / y, None],
-                  jvp=[lambda t, z, x, y: t / y, lambda t, z, x, y: -(t * z / y)])
-sin = Elementwise("sin", "f->f", np.sin, "sine", jvp=[lambda t, y, x: t * cos(x)])
-cos = Elementwise("cos", "f->f", np.cos, "cosine", jvp=[lambda t, y, x: -(t * sin(x))])
-exp = Elementwise("exp", "f->f", np.exp, "exponential", jvp=[lambda t, y, x: t * y])
-log = Elementwise("log", "f->f", np.log, "log", jvp=[lambda t, y, x: t / x])
-tanh = Elementwise("tanh", "f->f", np.tanh, "tanh", jvp=[lambda t, y, x: t * (1 - y * y)])
+                  [lambda t, z, x, y: t * y, lambda t, z, x, y: x * t])
+div = Elementwise("div", "ff->f", np.divide, "divide",
+                  [lambda t, z, x, y: t / y, lambda t, z, x, y: -(t * z / y)])
+sin = Elementwise("sin", "f->f", np.sin, "sine", [lambda t, y, x: t * cos(x)])
+cos = Elementwise("cos", "f->f", np.cos, "cosine", [lambda t, y, x: -(t * sin(x))])
+exp = Elementwise("exp", "f->f", np.exp, "exponential", [lambda t, y, x: t * y])
+log = Elementwise("log", "f->f", np.log, "log", [lambda t, y, x: t / x])
+tanh = Elementwise("tanh", "f->f", np.tanh, "tanh", [lambda t, y, x: t * (1 - y * y)])
 greater = Elementwise("greater", "ff->b", np.greater, "compare",
                       attributes="comparison_direction = #stablehlo<comparison_direction GT>")
 where = Elementwise("where", "baa->a", np.where, "select",
-                    jvp=[None, lambda t, z, p, x, y: where(p, t, 0), lambda t, z, p, x, y: where(p, 0, t)],
-                    transpose=[None, lambda ct, p, x, y: where(p, ct, 0), lambda ct, p, x, y: where(p, 0, ct)])
+                    [None, lambda t, z, p, x, y: where(p, t, 0), lambda t, z, p, x, y: where(p, 0, t)])
 # fmt: on
 
 
 class Movement(Primitive):
     """A linear operation on one array: the tangent goes through it like the array itself."""
-
-    def __init__(self, name, **rules):
-        super().__init__(name)
-        vars(self).update(rules)
 
     def jvp(self, primals, tangents, **params):
         return self.bind(*primals, **params), self.bind(*tangents, **params)
@@ -241,32 +227,23 @@ reduce_sum = Movement(  # adds the numbers along an axis, which goes away
         "reduce", [x, ctx.constant(np.float32(0))], reduce_sum.type(x.aval, axis),
         f"dimensions = {integers([axis])}", [ctx.region([ShapedArray((), FLOAT)] * 2, partial(add.lower, ctx))]),
     batch=lambda n, args, dims, axis: (reduce_sum.bind(*args, axis=axis + 1), [0]),
-    transpose=lambda cts, x, axis: broadcast.bind(*cts, axis=axis, size=x.shape[axis]))
-transpose = Movement(  # puts the axes in another order: axis i of the result was axis order[i]
-    "transpose",
-    type=lambda x, order: [x._replace(shape=tuple(x.shape[i] for i in order))],
-    eager=lambda x, order: [np.transpose(x, order)],
-    lower=lambda ctx, x, order: ctx.op(
-        "transpose", [x], transpose.type(x.aval, order), f"permutation = {integers(order)}"),
-    batch=lambda n, args, dims, order: (transpose.bind(*args, order=(0, *[i + 1 for i in order])), [0]),
-    transpose=lambda cts, x, order: transpose.bind(*cts, order=tuple(map(int, np.argsort(order)))))
+    transpose=lambda cts, x, axis: broadcast.bind(*cts, axis=axis, size=x.aval.shape[axis]))
 # fmt: on
 
 
 def zeros(aval):
     """An array of that type, of zeros (or of False)."""
-    number = ConcreteArray(np.zeros((), aval.dtype))
-    return reduce(lambda x, size: broadcast(x, axis=0, size=size), reversed(aval.shape), number)
+    return broadcast_to(ConcreteArray(np.zeros((), aval.dtype)), aval.shape)
 
 
 # Chapter 2. Traces: jvp and vmap
 
 
 class Tracer(Array):
-    """An array in flight through `trace`: its type is known, its numbers need not be."""
+    """A value in flight through `trace`, and what the trace keeps beside it."""
 
-    def __init__(self, trace, aval):
-        self.trace, self.aval = trace, aval
+    def __init__(self, trace, aval, value, beside=None):
+        self.trace, self.aval, self.value, self.beside = trace, aval, value, beside
 
     def __bool__(self):
         raise TypeError(f"Python cannot branch on {self}: use cond or where.")
@@ -275,32 +252,26 @@ class Tracer(Array):
         return f"Traced<{self.aval}>({type(self.trace).__name__})"
 
 
-class PairTracer(Tracer):
-    """A value, and what its trace keeps beside it: a tangent, or a batch axis."""
-
-    def __init__(self, trace, value, beside, aval):
-        super().__init__(trace, aval)
-        self.value, self.beside = value, beside
-
-
 class PairTrace(Trace):
     """Runs a rule of each primitive on values, and on what is beside them (None: nothing)."""
+
+    sizes = ()
 
     def process(self, primitive, args, params):
         pairs = list(map(self.split, args))
         if all(beside is None for _, beside in pairs):
             return self.parent.process(primitive, args, params)
-        found = run_under(self.parent, self.apply_rule, primitive, *zip(*pairs), params)
+        rule = partial(primitive.rule(self.rule), *self.sizes)
+        found = run_under(self.parent, rule, *zip(*pairs), **params)
         return list(map(self.join, *found))
 
     def split(self, x):
         """The two parts of a tracer of this trace; what is not of this trace is a value."""
-        mine = isinstance(x, PairTracer) and x.trace is self
-        return (x.value, x.beside) if mine else (x, None)
+        return (x.value, x.beside) if self.owns(x) else (x, None)
 
     def join(self, value, beside):
         """A tracer, or just the value where nothing is beside it."""
-        return value if beside is None else PairTracer(self, value, beside, self.aval(value))
+        return value if beside is None else Tracer(self, self.aval(value), value, beside)
 
     def run(self, fun, values, beside):
         """`fun` on tracers, with this trace current: the two parts of its results."""
@@ -311,10 +282,7 @@ class PairTrace(Trace):
 class JVPTrace(PairTrace):
     """Carries tangents along."""
 
-    rules = ("jvp",)  # the first of these that a primitive has; chapter 5 adds one
-
-    def apply_rule(self, primitive, primals, tangents, params):
-        return primitive.rule(*self.rules)(primals, tangents, **params)
+    rule = "jvp"
 
     def aval(self, primal):
         return primal.aval
@@ -323,12 +291,12 @@ class JVPTrace(PairTrace):
 def jvp_flat(fun, primals, tangents):
     """Results of `fun`, and their tangents; all are lists."""
     outs, out_dots = JVPTrace(current_trace()).run(fun, primals, tangents)
-    return outs, instantiate(out_dots, outs)
+    return list(outs), instantiate(out_dots, avals_of(outs))
 
 
-def instantiate(tangents, xs):
-    """The tangents of `xs`, with zeros for those that vanish."""
-    return [zeros(tangent_aval(x.aval)) if t is None else t for t, x in zip(tangents, xs)]
+def instantiate(tangents, avals):
+    """Tangents of values of these types, with zeros for those that vanish."""
+    return [zeros(tangent_aval(aval)) if t is None else t for t, aval in zip(tangents, avals)]
 
 
 def tangent_aval(aval):
@@ -336,50 +304,45 @@ def tangent_aval(aval):
     return aval._replace(dtype=FLOAT)
 
 
-def tree_flatten(tree):
-    """The leaves of nested tuples and lists as arrays, and their structure: nested tuples."""
-    if not isinstance(tree, tuple | list):
-        return [array(tree)], None
-    parts = [tree_flatten(part) for part in tree]
-    return [x for leaves, _ in parts for x in leaves], (type(tree), *[s for _, s in parts])
+def tree_leaves(tree):
+    """The leaves of nested tuples and lists, as arrays."""
+    if isinstance(tree, tuple | list):
+        return [x for part in tree for x in tree_leaves(part)]
+    return [array(tree)]
 
 
-def tree_unflatten(structure, leaves):
-    """The tree of that structure with these leaves."""
-    leaves = iter(leaves)
-    if structure is None:
-        return next(leaves)
-    return structure[0](tree_unflatten(part, leaves) for part in structure[1:])
+def tree_unflatten(tree, leaves):
+    """A tree like `tree`, with its leaves from an iterator."""
+    if isinstance(tree, tuple | list):
+        return type(tree)(tree_unflatten(part, leaves) for part in tree)
+    return next(leaves)
 
 
 def flat_function(f, args):
     """`f` from leaves to leaves, the leaves of `args`, and what makes a result of leaves."""
-    leaves, in_structure = tree_flatten(args)
-    out_structures = []
+    results = []
 
     def fun(*leaves):
-        outs, structure = tree_flatten(f(*tree_unflatten(in_structure, leaves)))
-        out_structures.append(structure)
-        return outs
+        results.append(f(*tree_unflatten(args, iter(leaves))))
+        return tree_leaves(results[0])
 
-    return fun, leaves, lambda outs: tree_unflatten(out_structures[0], outs)
+    return fun, tree_leaves(args), lambda outs: tree_unflatten(results[0], iter(outs))
 
 
 def jvp(f, primals, tangents):
     """`f(*primals)`, and its derivative along `tangents`."""
-    fun, leaves, unflatten = flat_function(f, tuple(primals))
-    return tuple(map(unflatten, jvp_flat(fun, leaves, tree_flatten(tuple(tangents))[0])))
+    fun, leaves, unflatten = flat_function(f, primals)
+    return tuple(map(unflatten, jvp_flat(fun, leaves, tree_leaves(tangents))))
 
 
 class BatchTrace(PairTrace):
     """Moves a batch of `size` elements along; beside a value is 0, the axis of the batch."""
 
+    rule = "batch"
+
     def __init__(self, parent, size):
         super().__init__(parent)
-        self.size = size
-
-    def apply_rule(self, primitive, values, dims, params):
-        return primitive.rule("batch")(self.size, values, dims, **params)
+        self.sizes = [size]
 
     def aval(self, value):
         return value.aval._replace(shape=value.shape[1:])
@@ -390,20 +353,18 @@ def repeat_unbatched(size, args, dims):
     return [broadcast(x, axis=0, size=size) if d is None else x for x, d in zip(args, dims)]
 
 
-def vmap_flat(fun, size, args, dims):
+def vmap_flat(fun, size, args):
     """Results of `fun` on a batch, all of them with a batch axis."""
-    return repeat_unbatched(size, *BatchTrace(current_trace(), size).run(fun, args, dims))
+    trace = BatchTrace(current_trace(), size)
+    return repeat_unbatched(size, *trace.run(fun, args, [0] * len(args)))
 
 
-def vmap(f, in_axes=0):
-    """`f` along the leading axes of its arguments, but of those whose entry in `in_axes` is None."""
+def vmap(f):
+    """`f` along the leading axes of its arguments."""
 
     def batched_f(*args):
-        axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
-        dims = [axis for x, axis in zip(args, axes, strict=True) for _ in tree_flatten(x)[0]]
         fun, leaves, unflatten = flat_function(f, args)
-        (size,) = {x.shape[0] for x, dim in zip(leaves, dims) if dim == 0}
-        return unflatten(vmap_flat(fun, size, leaves, dims))
+        return unflatten(vmap_flat(fun, leaves[0].shape[0], leaves))
 
     return batched_f
 
@@ -416,13 +377,6 @@ class Var:
 
     def __init__(self, aval):
         self.aval = aval
-
-
-class Literal:
-    """A value that is written into a program."""
-
-    def __init__(self, val):
-        self.val, self.aval = val, val.aval
 
 
 class Eqn(NamedTuple):
@@ -445,8 +399,8 @@ class Jaxpr:
         names = {}
 
         def text(x):
-            if isinstance(x, Literal):
-                return number(x.val.value) if isinstance(x.val, ConcreteArray) else str(x.val)
+            if isinstance(x, ConcreteArray):
+                return number(x.value)
             return names.setdefault(x, chr(97 + len(names) % 26) + "'" * (len(names) // 26))
 
         def typed(xs):
@@ -464,39 +418,29 @@ class Jaxpr:
 def eval_jaxpr(jaxpr, *args):
     """Run a program: each equation is bound under the current trace."""
     env = dict(zip(jaxpr.invars, args, strict=True))
-
-    def read(x):
-        return x.val if isinstance(x, Literal) else env[x]
-
     for eqn in jaxpr.eqns:
-        outs = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+        operands = [env.get(x, x) for x in eqn.invars]  # a constant stands for itself
+        outs = eqn.primitive.bind(*operands, **eqn.params)
         env.update(zip(eqn.outvars, outs, strict=True))
-    return list(map(read, jaxpr.outvars))
+    return [env.get(x, x) for x in jaxpr.outvars]
 
 
 def check_jaxpr(jaxpr):
     """TypeError unless every variable is bound once, before its uses, and has its right type."""
     bound = set(jaxpr.invars)
-
-    def use(xs):
-        if any(isinstance(x, Var) and x not in bound for x in xs):
-            raise TypeError(f"A variable is used before it is bound, in\n{jaxpr}")
-        return avals_of(xs)
-
     for eqn in jaxpr.eqns:
-        wanted = eqn.primitive.type(*use(eqn.invars), **eqn.params)
+        check_bound(eqn.invars, bound, jaxpr)
+        wanted = eqn.primitive.type(*avals_of(eqn.invars), **eqn.params)
         if wanted != avals_of(eqn.outvars) or not bound.isdisjoint(eqn.outvars):
             raise TypeError(f"{eqn.primitive.name} has new results of types {wanted}, in\n{jaxpr}")
         bound.update(eqn.outvars)
-    use(jaxpr.outvars)
+    check_bound(jaxpr.outvars, bound, jaxpr)
 
 
-class VarTracer(Tracer):
-    """A variable of a program that is being written."""
-
-    def __init__(self, trace, aval):
-        super().__init__(trace, aval)
-        self.var = Var(aval)
+def check_bound(xs, bound, jaxpr):
+    """TypeError unless these variables are bound."""
+    if any(isinstance(x, Var) and x not in bound for x in xs):
+        raise TypeError(f"A variable is used before it is bound, in\n{jaxpr}")
 
 
 class StagingTrace(Trace):
@@ -504,50 +448,42 @@ class StagingTrace(Trace):
 
     def __init__(self, parent):
         super().__init__(parent)
-        self.eqns, self.captured = [], {}
+        self.eqns, self.variables, self.captured = [], {}, {}
 
     def process(self, primitive, args, params):
-        outs = [VarTracer(self, aval) for aval in primitive.type(*avals_of(args), **params)]
-        invars, outvars = list(map(self.atom, args)), [y.var for y in outs]
-        self.eqns.append(Eqn(primitive, invars, params, outvars))
-        return outs
-
-    def owns(self, x):
-        return isinstance(x, VarTracer) and x.trace is self
+        outvars = list(map(Var, primitive.type(*avals_of(args), **params)))
+        self.eqns.append(Eqn(primitive, list(map(self.atom, args)), params, outvars))
+        return [Tracer(self, var.aval, var) for var in outvars]
 
     def atom(self, x):
-        """A value in the program: a number is a literal, another array from outside an input."""
+        """A value in the program: a number is a constant, another array from outside an input."""
         if self.owns(x):
-            return x.var
+            return x.value
         if isinstance(x, ConcreteArray) and x.shape == ():
-            return Literal(x)
-        return self.captured.setdefault(id(x), (Var(x.aval), x))[0]
+            return x
+        self.captured[id(x)] = x
+        return self.variables.setdefault(id(x), Var(x.aval))
 
 
-def trace_to_jaxpr(fun, in_avals):
-    """The program of `fun`, and the arrays it captured, which are the program's first inputs."""
-    trace = StagingTrace(current_trace())
-    args = [VarTracer(trace, aval) for aval in in_avals]
-    outvars = list(map(trace.atom, run_under(trace, fun, *args)))
-    variables, captured = split_pairs(trace.captured.values())
-    jaxpr = Jaxpr([*variables, *[x.var for x in args]], trace.eqns, outvars)
+def trace_to_jaxpr(fun, in_avals, trace_class=StagingTrace):
+    """The program of `fun`, and the arrays it captured, which are the program's last inputs."""
+    trace, invars = trace_class(current_trace()), list(map(Var, in_avals))
+    outs = run_under(trace, fun, *[Tracer(trace, var.aval, var) for var in invars])
+    outvars = list(map(trace.atom, outs))
+    jaxpr = Jaxpr([*invars, *trace.variables.values()], trace.eqns, outvars)
     check_jaxpr(jaxpr)
-    return jaxpr, captured
+    return jaxpr, list(trace.captured.values())
 
 
-def split_pairs(pairs):
-    """The first and the second items of pairs."""
-    return [a for a, _ in pairs], [b for _, b in pairs]
+def trace_function(f, args):
+    """The program of `f`, the arrays it captured, and what makes a result of the program's outputs."""
+    fun, leaves, unflatten = flat_function(f, args)
+    return *trace_to_jaxpr(fun, avals_of(leaves)), unflatten
 
 
 def make_jaxpr(f):
     """`f` as a program, for arguments of the types of those given."""
-
-    def traced(*args):
-        fun, leaves, _ = flat_function(f, args)
-        return trace_to_jaxpr(fun, avals_of(leaves))[0]
-
-    return traced
+    return lambda *args: trace_function(f, args)[0]
 
 
 def staged(fun, in_avals):
@@ -558,28 +494,15 @@ def staged(fun, in_avals):
 
 
 @cache
-def jvp_jaxpr(jaxpr):
-    """The jvp of a program: inputs and their tangents to outputs and their tangents."""
-
-    def fun(*args):
-        primals, tangents = split_at(args, len(jaxpr.invars))
-        return itertools.chain(*jvp_flat(partial(eval_jaxpr, jaxpr), primals, tangents))
-
-    return staged(fun, [*jaxpr.in_avals, *map(tangent_aval, jaxpr.in_avals)])
+def batch_jaxpr(jaxpr, size):
+    """The program over a batch: all of its inputs and outputs have a batch axis."""
+    avals = [aval._replace(shape=(size, *aval.shape)) for aval in jaxpr.in_avals]
+    return staged(lambda *args: vmap_flat(partial(eval_jaxpr, jaxpr), size, args), avals)
 
 
-@cache
-def batch_jaxpr(jaxpr, size, dims):
-    """The program over a batch: all of its outputs have a batch axis."""
-    pairs = zip(jaxpr.in_avals, dims)
-    avals = [a if d is None else a._replace(shape=(size, *a.shape)) for a, d in pairs]
-    return staged(lambda *args: vmap_flat(partial(eval_jaxpr, jaxpr), size, args, dims), avals)
-
-
-def split_at(xs, *sizes):
-    """The parts of a list: the first of these sizes, and the rest."""
-    bounds = [0, *itertools.accumulate(sizes), len(xs)]
-    return [list(xs[start:stop]) for start, stop in itertools.pairwise(bounds)]
+def split_at(xs, size):
+    """The parts of a list: the first of this size, and the rest."""
+    return list(xs[:size]), list(xs[size:])
 
 
 # Chapter 4. jit
@@ -592,22 +515,15 @@ from jaxlib import _hlo as hlo
 from jaxlib import _jax as xla
 
 
-class Value(NamedTuple):
-    """A value in the text of a program: its name, and its type."""
-
-    name: str
-    aval: ShapedArray
-
-
 def tensor(aval):
     """A type as StableHLO writes it: tensor<3x4xf32>."""
     kind = {FLOAT: "f32", BOOL: "i1", INT: "i32"}[aval.dtype]
     return f"tensor<{'x'.join([*map(str, aval.shape), kind])}>"
 
 
-def tensors(values, named=False):
-    """The types of values, with or without their names."""
-    return ", ".join(f"{x.name}: {tensor(x.aval)}" if named else tensor(x.aval) for x in values)
+def listed(form, values):
+    """Values in a text, by a form such as "{name}: {type}", with commas between them."""
+    return ", ".join(form.format(name=x.value, type=tensor(x.aval)) for x in values)
 
 
 def integers(numbers):
@@ -615,24 +531,31 @@ def integers(numbers):
     return f"array<i64: {', '.join(map(str, numbers))}>".replace(": >", ">")
 
 
-class FunctionContext:
-    """The text of a function while it is being written."""
+class LoweringTrace(Trace):
+    """Writes every operation as StableHLO text. The value of a tracer is its name there."""
 
     def __init__(self):
+        super().__init__(None)
         self.lines, self.counter = [], itertools.count()
 
+    def process(self, primitive, args, params):
+        return primitive.rule("lower")(self, *map(self.operand, args), **params)
+
+    def operand(self, x):
+        """A tracer of this trace: `x`, or a constant with the number of `x`."""
+        return x if self.owns(x) else self.constant(x.value[()])
+
     def new(self, avals):
-        """Values with new names."""
-        return [Value(f"%{next(self.counter)}", aval) for aval in avals]
+        """Tracers with new names."""
+        return [Tracer(self, aval, f"%{next(self.counter)}") for aval in avals]
 
     def op(self, name, operands, avals, attributes="", regions=()):
         """Write an operation with results of these types; the results."""
         outs = self.new(avals)
-        text = f"{', '.join(y.name for y in outs)} = " if outs else ""
-        text += f'"{name if "." in name else f"stablehlo.{name}"}"({", ".join(x.name for x in operands)})'
+        text = f'{listed("{name}", outs)} = "stablehlo.{name}"({listed("{name}", operands)})'
         text += f" <{{{attributes}}}>" if attributes else ""
         text += f" ({', '.join(regions)})" if regions else ""
-        self.lines.append(f"{text} : ({tensors(operands)}) -> ({tensors(outs)})")
+        self.lines.append(f"{text} : ({listed('{type}', operands)}) -> ({listed('{type}', outs)})")
         return outs
 
     def constant(self, number):
@@ -641,36 +564,21 @@ class FunctionContext:
         text = f"0x{number.view(np.uint32):08X}" if number.dtype == FLOAT else str(number).lower()
         return self.op("constant", [], [aval], f"value = dense<{text}> : {tensor(aval)}")[0]
 
-    def region(self, avals, body):
-        """The text of a block within an operation: what `body` writes for values of these types."""
+    def region(self, avals, body, head="{{\n^bb0({args}):", end="stablehlo.return"):
+        """The text of a block: what `body` writes for values of these types."""
         outer, self.lines = self.lines, []
         args = self.new(avals)
-        self.op("return", body(*args), [])
+        outs = list(map(self.operand, run_under(self, body, *args)))
         inner, self.lines = self.lines, outer
-        return "\n".join(["{", f"^bb0({tensors(args, named=True)}):" if args else "", *inner, "}"])
-
-
-def lower_jaxpr(ctx, jaxpr, args):
-    """Write the equations of a program; the values of its outputs."""
-    env = dict(zip(jaxpr.invars, args, strict=True))
-
-    def read(x):
-        return ctx.constant(x.val.value[()]) if isinstance(x, Literal) else env[x]
-
-    for eqn in jaxpr.eqns:
-        outs = eqn.primitive.rule("lower")(ctx, *map(read, eqn.invars), **eqn.params)
-        env.update(zip(eqn.outvars, outs, strict=True))
-    return list(map(read, jaxpr.outvars))
+        head = head.format(args=listed("{name}: {type}", args), outs=listed("{type}", outs))
+        end = f"{end} {listed('{name}', outs)} : {listed('{type}', outs)}"
+        return "\n".join([head, *inner, end, "}"])
 
 
 def lower(jaxpr):
     """A program as StableHLO text."""
-    ctx = FunctionContext()
-    args = ctx.new(jaxpr.in_avals)
-    outs = lower_jaxpr(ctx, jaxpr, args)
-    ctx.op("func.return", outs, [])
-    head = f"func.func public @main({tensors(args, named=True)}) -> ({tensors(outs)}) {{"
-    return "\n".join(["module @miniature {", head, *ctx.lines, "}", "}"])
+    head = "func.func public @main({args}) -> ({outs}) {{"
+    return LoweringTrace().region(jaxpr.in_avals, partial(eval_jaxpr, jaxpr), head, "return")
 
 
 client = xla.get_tfrt_cpu_client(asynchronous=False, num_devices=2)
@@ -686,87 +594,63 @@ class OneDevice(xla.SingleDeviceSharding):
         return hlo.HloSharding.replicate()
 
 
-def compile_jaxpr(jaxpr, device):
-    """The compiled program, as a function from NumPy values to NumPy values."""
+@cache
+def compiled(primitive, avals, params, device=devices[0]):
+    """A program of one operation, compiled: a function from NumPy values to NumPy values."""
+    jaxpr = staged(lambda *args: primitive.bind(*args, **dict(params)), avals)
     place, options = OneDevice(device), xla.CompileOptions()
     options.device_assignment = xla.DeviceAssignment.create(np.array([[device.id]], np.int32))
     program = client.compile_and_load(lower(jaxpr), xla.DeviceList((device,)), options)
     more = () if hasattr(xla.ArrayImpl, "_to_np_array_did_copy") else (True,)  # before jaxlib 0.11
     handlers = [xla.array_result_handler(aval, place, True, *more) for aval in jaxpr.out_avals]
+    put = partial(xla.batched_device_put, devices=[device], enable_x64=True)
 
     def run(*values):
-        put = partial(xla.batched_device_put, enable_x64=True)
-        pairs = zip(jaxpr.in_avals, values, strict=True)
-        buffers = [put(aval, place, [np.asarray(x)], [device], True) for aval, x in pairs]
+        buffers = [put(aval, place, [np.asarray(x)]) for aval, x in zip(avals, values, strict=True)]
         outs = program.execute_sharded(buffers).consume_with_handlers(handlers, False)
         return list(map(np.asarray, outs))
 
     return run
 
 
-@cache
-def compiled(primitive, avals, params, device=devices[0]):
-    """A program of one operation, compiled."""
-    return compile_jaxpr(staged(lambda *xs: primitive.bind(*xs, **dict(params)), avals), device)
-
-
 class Call(Primitive):
     """Runs one of the programs `jaxprs` on its operands; rules run transformed programs instead.
 
-    The first `lead` operands are not for the program, but choose it. `carried` marks operands
-    and results of loops; see `arrange`.
+    The first `lead` operands are not for the program, but choose it.
     """
 
     lead = 0
 
     def type(self, *avals, jaxprs, **params):
-        if any(
-            list(avals[self.lead :]) != j.in_avals or j.out_avals != jaxprs[0].out_avals
-            for j in jaxprs
-        ):
+        wanted = (list(avals[self.lead :]), jaxprs[0].out_avals)
+        if any((jaxpr.in_avals, jaxpr.out_avals) != wanted for jaxpr in jaxprs):
             raise TypeError(f"{self.name} has operands {avals}, which do not suit\n{jaxprs}")
         return jaxprs[0].out_avals
 
     def lower(self, ctx, *args, jaxprs):
-        return lower_jaxpr(ctx, *jaxprs, args)
+        return eval_jaxpr(*jaxprs, *args)
 
     def batch(self, size, args, dims, *, jaxprs, **params):
-        jaxprs = tuple(batch_jaxpr(jaxpr, size, tuple(dims[self.lead :])) for jaxpr in jaxprs)
-        outs = self.bind(*args, jaxprs=jaxprs, **params)
+        choice, args = args[: self.lead], repeat_unbatched(size, args, dims)[self.lead :]
+        jaxprs = tuple(batch_jaxpr(jaxpr, size) for jaxpr in jaxprs)
+        outs = self.bind(*choice, *args, jaxprs=jaxprs, **params)
         return outs, [0] * len(outs)
 
     def jvp(self, primals, tangents, *, jaxprs, **params):
-        tangents = instantiate(tangents, primals)[self.lead :]
-        params = arrange(params, lambda ins, outs: (ins + ins, outs + outs))
-        outs = self.bind(*primals, *tangents, jaxprs=tuple(map(jvp_jaxpr, jaxprs)), **params)
-        return split_at(outs, len(outs) // 2)
-
-    def linearize(self, primals, tangents, *, jaxprs, **params):
-        known, unknown, more = linearize_jaxprs(jaxprs)
-        now = arrange(params, lambda ins, outs: (ins, outs + more))
-        later = arrange(params, lambda ins, outs: (more + ins, outs))
-        outs = self.bind(*primals, jaxprs=known, **now)
-        outs, residuals = split_at(outs, len(outs) - len(more))
-        choice, tangents = primals[: self.lead], instantiate(tangents, primals)[self.lead :]
-        return outs, self.bind(*choice, *residuals, *tangents, jaxprs=unknown, **later)
+        known, unknown = linearize_jaxprs(jaxprs)
+        outs = self.bind(*primals, jaxprs=known, **params)
+        outs, residuals = split_at(outs, len(jaxprs[0].outvars))
+        choice, tangents = primals[: self.lead], instantiate(tangents, avals_of(primals))
+        operands = [*choice, *tangents[self.lead :], *residuals]
+        return outs, self.bind(*operands, jaxprs=unknown, **params)
 
     def transpose(self, cts, *args, jaxprs, **params):
-        cts = instantiate(cts, map(Var, self.type(*avals_of(args), jaxprs=jaxprs, **params)))
+        cts = instantiate(cts, self.type(*avals_of(args), jaxprs=jaxprs, **params))
         choice, args = split_at(args, self.lead)
-        linear = tuple(isinstance(x, Undef) for x in args)
-        known = [x for x, lin in zip(args, linear) if not lin]
-        more = (False,) * len(known)
-        params = arrange(
-            params, lambda ins, outs: (more + outs, tuple(itertools.compress(ins, linear)))
-        )
-        jaxprs = tuple(transpose_jaxpr(jaxpr, linear) for jaxpr in jaxprs)
-        found = iter(self.bind(*choice, *known, *cts, jaxprs=jaxprs, **params))
-        return [None] * self.lead + [next(found) if lin else None for lin in linear]
-
-
-def arrange(params, change):
-    """Parameters with `carried`, a pair of masks, changed as operands and results are."""
-    return {k: change(*value) if k == "carried" else value for k, value in params.items()}
+        n = max(i + 1 for i, x in enumerate(args) if isinstance(x, Var))
+        jaxprs = tuple(transpose_jaxpr(jaxpr, n) for jaxpr in jaxprs)
+        found = self.bind(*choice, *cts, *args[n:], jaxprs=jaxprs, **params)
+        return [None] * len(choice) + found + [None] * len(args[n:])
 
 
 jit_p = Call("jit")
@@ -777,13 +661,12 @@ def jit(f):
     programs = {}
 
     def jitted(*args):
-        fun, leaves, unflatten = flat_function(f, args)
-        key = (tree_flatten(args)[1], *avals_of(leaves))
-        found = programs.get(key) or (*trace_to_jaxpr(fun, avals_of(leaves)), unflatten)
-        jaxpr, captured, unflatten = found
+        leaves = tree_leaves(args)
+        key = repr(tree_unflatten(args, iter(avals_of(leaves))))
+        jaxpr, captured, unflatten = found = programs.get(key) or trace_function(f, args)
         if not any(isinstance(x, Tracer) for x in captured):
             programs[key] = found
-        return unflatten(jit_p.bind(*captured, *leaves, jaxprs=(jaxpr,)))
+        return unflatten(jit_p.bind(*leaves, *captured, jaxprs=(jaxpr,)))
 
     return jitted
 
@@ -798,90 +681,56 @@ class PartialEvalTrace(StagingTrace):
         trace = super() if any(map(self.owns, args)) else self.parent
         return trace.process(primitive, args, params)
 
-    def atom(self, x):
-        return x.var if self.owns(x) else Literal(x)
-
-
-class LinearProgram(NamedTuple):
-    """A tape: linear equations from tangents to tangents, in which all literals are known."""
-
-    invars: list
-    eqns: list
-    outvars: list
-
-    def close(self):
-        """The tape as a program whose first inputs are the known arrays, and these arrays."""
-        residuals = {}
-
-        def atom(x):
-            if isinstance(x, Var) or (isinstance(x.val, ConcreteArray) and x.val.shape == ()):
-                return x
-            return residuals.setdefault(id(x.val), (Var(x.aval), x.val))[0]
-
-        eqns = [eqn._replace(invars=list(map(atom, eqn.invars))) for eqn in self.eqns]
-        outvars = list(map(atom, self.outvars))
-        variables, values = split_pairs(residuals.values())
-        return Jaxpr([*variables, *self.invars], eqns, outvars), values
-
-
-class LinearizeTrace(JVPTrace):
-    """A JVPTrace whose parent is a tape, and whose tangents are unknown."""
-
-    rules = ("linearize", "jvp")
-
 
 def linearize_flat(fun, primals):
-    """Results of `fun`, and the tape from tangents of `primals` to tangents of the results."""
-    tape = PartialEvalTrace(current_trace())
-    tangents = [VarTracer(tape, tangent_aval(x.aval)) for x in primals]
-    outs, out_dots = LinearizeTrace(tape).run(fun, primals, tangents)
-    out_dots = list(map(tape.atom, instantiate(out_dots, outs)))
-    return outs, LinearProgram([t.var for t in tangents], tape.eqns, out_dots)
+    """Results of `fun`; its derivative there, a linear program; the residuals, its last inputs."""
+    outs = []
+
+    def derivative(*tangents):
+        outs[:], out_dots = jvp_flat(fun, primals, tangents)
+        return out_dots
+
+    avals = map(tangent_aval, avals_of(primals))
+    return outs, *trace_to_jaxpr(derivative, avals, PartialEvalTrace)
 
 
 def linearize(f, *primals):
     """`f(*primals)`, and its derivative there, a function of tangents."""
     fun, leaves, unflatten = flat_function(f, primals)
-    outs, program = linearize_flat(fun, leaves)
+    outs, program, residuals = linearize_flat(fun, leaves)
 
     def f_jvp(*tangents):
-        return unflatten(eval_jaxpr(Jaxpr(*program), *tree_flatten(tangents)[0]))
+        return unflatten(eval_jaxpr(program, *tree_leaves(tangents), *residuals))
 
     return unflatten(outs), f_jvp
 
 
-class Undef(Array):
-    """Stands for a linear operand in a transpose rule: only its type is known."""
-
-    def __init__(self, aval):
-        self.aval = aval
-
-
-def backward(program, cotangents):
-    """Cotangents of the inputs of a tape, for cotangents of its outputs."""
-    sums = {}
+def backward(program, residuals, cts):
+    """Cotangents of the inputs of a linear program, before its residuals, for those of its outputs."""
+    invars, last = split_at(program.invars, len(program.invars) - len(residuals))
+    known, sums = dict(zip(last, residuals)), {}
 
     def send(x, ct):
         if isinstance(x, Var) and ct is not None:
             sums[x] = sums[x] + ct if x in sums else ct
 
-    list(map(send, program.outvars, cotangents))
+    list(map(send, program.outvars, cts))
     for eqn in reversed(program.eqns):
         cts = [sums.pop(v, None) for v in eqn.outvars]
         if any(ct is not None for ct in cts):
-            args = [Undef(x.aval) if isinstance(x, Var) else x.val for x in eqn.invars]
+            args = [known.get(x, x) for x in eqn.invars]
             list(map(send, eqn.invars, eqn.primitive.rule("transpose")(cts, *args, **eqn.params)))
-    return instantiate([sums.get(v) for v in program.invars], program.invars)
+    return instantiate([sums.get(v) for v in invars], avals_of(invars))
 
 
 def vjp(f, *primals):
     """`f(*primals)`, and the function from a cotangent of the result to those of the arguments."""
     fun, leaves, unflatten = flat_function(f, primals)
-    outs, program = linearize_flat(fun, leaves)
+    outs, program, residuals = linearize_flat(fun, leaves)
 
     def f_vjp(cotangent):
-        found = backward(program, tree_flatten(cotangent)[0])
-        return tree_unflatten(tree_flatten(primals)[1], found)
+        found = backward(program, residuals, tree_leaves(cotangent))
+        return tree_unflatten(primals, iter(found))
 
     return unflatten(outs), f_vjp
 
@@ -903,12 +752,11 @@ def grad(f):
 
 @cache
 def linearize_jaxpr(jaxpr):
-    """A program in two: inputs to outputs and residuals; residuals and tangents to tangents."""
+    """A program in two: inputs to outputs and residuals; tangents and residuals to tangents."""
     halves = []
 
     def known(*args):
-        outs, program = linearize_flat(partial(eval_jaxpr, jaxpr), args)
-        half, residuals = program.close()
+        outs, half, residuals = linearize_flat(partial(eval_jaxpr, jaxpr), args)
         halves.append(half)
         return [*outs, *residuals]
 
@@ -916,20 +764,16 @@ def linearize_jaxpr(jaxpr):
 
 
 @cache
-def transpose_jaxpr(jaxpr, linear):
-    """Known inputs and cotangents of the outputs, to cotangents of the linear inputs."""
-    known = [aval for aval, lin in zip(jaxpr.in_avals, linear) if not lin]
+def transpose_jaxpr(jaxpr, n):
+    """Cotangents of the outputs, and the inputs after the first n, to cotangents of these n."""
+    unknown, known = split_at(jaxpr.in_avals, n)
 
     def transposed(*args):
-        values, cts = split_at(args, len(known))
-        tape, values = PartialEvalTrace(current_trace()), iter(values)
-        pairs = zip(jaxpr.in_avals, linear)
-        args = [VarTracer(tape, aval) if lin else next(values) for aval, lin in pairs]
-        outs = run_under(tape, eval_jaxpr, jaxpr, *args)
-        invars = [x.var for x in args if tape.owns(x)]
-        return backward(LinearProgram(invars, tape.eqns, map(tape.atom, outs)), cts)
+        cts, values = split_at(args, len(jaxpr.outvars))
+        fun = lambda *xs: eval_jaxpr(jaxpr, *xs, *values)
+        return backward(*trace_to_jaxpr(fun, unknown, PartialEvalTrace), cts)
 
-    return staged(transposed, [*known, *jaxpr.out_avals])
+    return staged(transposed, [*jaxpr.out_avals, *known])
 
 
 @cache
@@ -937,30 +781,29 @@ def linearize_jaxprs(jaxprs):
     """The known halves and the unknown halves of programs of which one will run.
 
     Whichever program runs returns the residuals of all, with zeros for those of the others.
-    The third result has a False for each residual: a loop, in chapter 6, does not carry it.
     """
-    splits = list(map(linearize_jaxpr, jaxprs))
+    halves = list(map(linearize_jaxpr, jaxprs))
     num_outs = len(jaxprs[0].outvars)
-    avals = [known.out_avals[num_outs:] for known, _ in splits]
+    avals = [known.out_avals[num_outs:] for known, _ in halves]
 
-    def known_half(k):
-        def fun(*args):
-            outs, residuals = split_at(eval_jaxpr(splits[k][0], *args), num_outs)
-            parts = [residuals if i == k else map(zeros, avals[i]) for i in range(len(jaxprs))]
-            return [*outs, *itertools.chain(*parts)]
+    def known_half(k, *args):
+        outs, residuals = split_at(eval_jaxpr(halves[k][0], *args), num_outs)
+        return [*outs, *among(residuals, avals, k, zeros)]
 
-        return staged(fun, jaxprs[k].in_avals)
+    known = [staged(partial(known_half, k), j.in_avals) for k, j in enumerate(jaxprs)]
+    unknown = [widen(half, avals, k) for k, (_, half) in enumerate(halves)]
+    return tuple(known), tuple(unknown)
 
-    known = tuple(map(known_half, range(len(jaxprs))))
-    unknown = tuple(widen(half, avals, k) for k, (_, half) in enumerate(splits))
-    return known, unknown, (False,) * sum(map(len, avals))
+
+def among(own, avals, k, make):
+    """The values `own` at place k, and what `make` makes of the types `avals` of the other places."""
+    return [x for i, types in enumerate(avals) for x in (own if i == k else map(make, types))]
 
 
 def widen(jaxpr, avals, k):
-    """Program k, whose first inputs have the types `avals[k]`, with inputs for all of `avals`."""
-    own, rest = split_at(jaxpr.invars, len(avals[k]))
-    parts = [own if i == k else map(Var, types) for i, types in enumerate(avals)]
-    return Jaxpr([*itertools.chain(*parts), *rest], jaxpr.eqns, jaxpr.outvars)
+    """Program k, whose last inputs have the types `avals[k]`, with inputs for all of `avals`."""
+    first, own = split_at(jaxpr.invars, len(jaxpr.invars) - len(avals[k]))
+    return Jaxpr([*first, *among(own, avals, k, Var)], jaxpr.eqns, jaxpr.outvars)
 
 
 # Chapter 6. Branches and loops
@@ -972,14 +815,14 @@ class Cond(Call):
     lead = 1
 
     def lower(self, ctx, predicate, *args, jaxprs):
-        regions = [ctx.region([], partial(lower_jaxpr, ctx, jaxpr, args)) for jaxpr in jaxprs]
+        regions = [ctx.region([], partial(eval_jaxpr, jaxpr, *args)) for jaxpr in jaxprs]
         return ctx.op("if", [predicate], jaxprs[0].out_avals, regions=regions)
 
     def batch(self, size, args, dims, *, jaxprs):
         if dims[0] is None:
             return super().batch(size, args, dims, jaxprs=jaxprs)
         runs = [jit_p.batch(size, args[1:], dims[1:], jaxprs=(jaxpr,))[0] for jaxpr in jaxprs]
-        choose = vmap(lambda p, x, y: where(p, x, y))  # one bool for a whole element
+        choose = vmap(where)  # one bool for a whole element
         return [choose(args[0], x, y) for x, y in zip(*runs)], [0] * len(runs[0])
 
 
@@ -988,89 +831,72 @@ cond_p = Cond("cond")
 
 def cond(predicate, true_fun, false_fun, *operands):
     """`true_fun(*operands)` if the predicate is true, else `false_fun(*operands)`."""
-    funs = [flat_function(f, operands) for f in (true_fun, false_fun)]
-    (_, leaves, unflatten), _ = funs
-    programs, captured = split_pairs([trace_to_jaxpr(fun, avals_of(leaves)) for fun, _, _ in funs])
+    found = [trace_function(f, operands) for f in (true_fun, false_fun)]
+    programs, captured, (unflatten, _) = zip(*found)
     avals = list(map(avals_of, captured))
     jaxprs = tuple(widen(jaxpr, avals, k) for k, jaxpr in enumerate(programs))
-    return unflatten(cond_p.bind(predicate, *captured[0], *captured[1], *leaves, jaxprs=jaxprs))
+    operands = [predicate, *tree_leaves(operands), *captured[0], *captured[1]]
+    return unflatten(cond_p.bind(*operands, jaxprs=jaxprs))
+
+
+def row(aval):
+    """The type of a row: what one step of a loop reads."""
+    return aval._replace(shape=aval.shape[:-1])
+
+
+def stack(aval, length):
+    """The type of so many rows: they lie side by side along the last axis."""
+    return aval._replace(shape=(*aval.shape, length))
 
 
 class Scan(Call):
     """Runs a program `length` times: on what it carries, and on a row of each other operand.
 
-    `carried` marks the operands, and the results, that are carried from one step to the next.
-    The other results are stacked from the rows that the steps return.
+    The first `carry` operands, and results, are carried from one step to the next. The other
+    results are stacked from the rows that the steps return.
     """
 
-    def type(self, *avals, jaxprs, length, reverse, carried):
-        if any(not c and x.shape[0] != length for x, c in zip(avals, carried[0], strict=True)):
-            raise TypeError(f"scan runs {length} times, along leading axes, not along {avals}.")
-        rows = [x if c else x._replace(shape=x.shape[1:]) for x, c in zip(avals, carried[0])]
-        outs = super().type(*rows, jaxprs=jaxprs)
-        first, last = (list(itertools.compress(*x)) for x in zip((rows, outs), carried))
-        if first != last:
-            raise TypeError(f"What scan carries keeps its type: {first} became {last}.")
-        pairs = zip(outs, carried[1])
-        return [y if c else y._replace(shape=(length, *y.shape)) for y, c in pairs]
+    def type(self, *avals, jaxprs, carry, length, reverse):
+        first, stacks = split_at(avals, carry)
+        last, rows = split_at(super().type(*first, *map(row, stacks), jaxprs=jaxprs), carry)
+        if first != last or {x.shape[-1] for x in stacks} - {length}:
+            raise TypeError(f"scan carries {first}, then {last}; {length} rows, not {stacks}.")
+        return [*last, *[stack(y, length) for y in rows]]
 
-    def lower(self, ctx, *args, jaxprs, length, reverse, carried):
-        count, params = ShapedArray((), INT), {"length": length, "reverse": reverse}
-        out_avals = self.type(*avals_of(args), jaxprs=jaxprs, carried=carried, **params)
+    def lower(self, ctx, *args, jaxprs, carry, length, reverse):
         integer = lambda n: ctx.constant(np.int32(n))
-
-        def at(i, x):
-            return [i, *[integer(0) for _ in x.aval.shape[1:]]]
+        at = lambda i, x: [*[integer(0) for _ in x.shape[1:]], i]
+        start, stop, by = (length - 1, -1, -1) if reverse else (0, length, 1)
 
         def read(i, x):
-            row = x.aval._replace(shape=x.aval.shape[1:])
-            sizes = f"slice_sizes = {integers([1, *row.shape])}"
-            one = row._replace(shape=(1, *row.shape))
-            return ctx.op("reshape", ctx.op("dynamic_slice", [x, *at(i, x)], [one], sizes), [row])[
-                0
-            ]
+            one = stack(row(x.aval), 1)
+            sizes = f"slice_sizes = {integers(one.shape)}"
+            part = ctx.op("dynamic_slice", [x, *at(i, x)], [one], sizes)
+            return ctx.op("reshape", part, [row(x.aval)])[0]
 
-        def write(i, x, row):
-            one = ctx.op("reshape", [row], [row.aval._replace(shape=(1, *row.aval.shape))])
+        def write(i, x, y):
+            one = ctx.op("reshape", [y], [stack(y.aval, 1)])
             return ctx.op("dynamic_update_slice", [x, *one, *at(i, x)], [x.aval])[0]
 
         def more(i, *state):
-            less = "comparison_direction = #stablehlo<comparison_direction LT>"
-            return ctx.op("compare", [i, integer(length)], [ShapedArray((), BOOL)], less)
+            unequal = "comparison_direction = #stablehlo<comparison_direction NE>"
+            return ctx.op("compare", [i, integer(stop)], [ShapedArray((), BOOL)], unequal)
 
         def step(i, *state):
-            (k,) = ctx.op("subtract", [integer(length - 1), i], [count]) if reverse else (i,)
-            carry = itertools.compress(state, carried[1])
-            pairs = zip(args, carried[0])
-            outs = lower_jaxpr(ctx, *jaxprs, [next(carry) if c else read(k, x) for x, c in pairs])
-            triples = zip(state, outs, carried[1])
-            after = [y if c else write(k, x, y) for x, y, c in triples]
-            return [*ctx.op("add", [i, integer(1)], [count]), *after]
+            rows = [read(i, x) for x in args[carry:]]
+            outs = list(map(ctx.operand, eval_jaxpr(*jaxprs, *state[:carry], *rows)))
+            stacks = [write(i, x, y) for x, y in zip(state[carry:], outs[carry:])]
+            return [*ctx.op("add", [i, integer(by)], [i.aval]), *outs[:carry], *stacks]
 
-        first = itertools.compress(args, carried[0])
-        blank = lambda aval: lower_jaxpr(ctx, staged(lambda: [zeros(aval)], []), [])[0]
-        state = [next(first) if c else blank(aval) for aval, c in zip(out_avals, carried[1])]
-        state = [integer(0), *state]
+        blank = [zeros(stack(aval, length)) for aval in jaxprs[0].out_avals[carry:]]
+        state = [integer(start), *args[:carry], *map(ctx.operand, blank)]
         regions = [ctx.region(avals_of(state), body) for body in (more, step)]
         return ctx.op("while", state, avals_of(state), regions=regions)[1:]
 
-    def batch(self, size, args, dims, *, carried, **params):
-        carry = repeat_unbatched(size, args, dims)
-        triples = zip(args, carry, dims, carried[0])
-        args = [y if c else x if d is None else swap_leading(x) for x, y, d, c in triples]
-        dims = [0 if c else d for d, c in zip(dims, carried[0])]
-        outs, dims = super().batch(size, args, dims, carried=carried, **params)
-        return [y if c else swap_leading(y) for y, c in zip(outs, carried[1])], dims
-
-    def transpose(self, cts, *args, carried, reverse, **params):
+    def transpose(self, cts, *args, carry, reverse, **params):
         # A carry may be known when the loop begins, and depends on unknown values after a step.
-        args = [Undef(x.aval) if c else x for x, c in zip(args, carried[0])]
-        return super().transpose(cts, *args, carried=carried, reverse=not reverse, **params)
-
-
-def swap_leading(x):
-    """`x` with its first two axes exchanged."""
-    return transpose(x, order=(1, 0, *range(2, len(x.shape))))
+        args = [*[Var(x.aval) for x in args[:carry]], *args[carry:]]
+        return super().transpose(cts, *args, carry=carry, reverse=not reverse, **params)
 
 
 scan_p = Scan("scan")
@@ -1079,13 +905,11 @@ scan_p = Scan("scan")
 def scan(f, init, xs, reverse=False):
     """Runs `carry, y = f(carry, x)` for the rows x of `xs`: the last carry, and the stacked ys."""
     fun, leaves, unflatten = flat_function(f, (init, xs))
-    num_carry = len(tree_flatten(init)[0])
-    length = leaves[num_carry].shape[0]
-    rows = [x.aval._replace(shape=x.shape[1:]) for x in leaves[num_carry:]]
-    jaxpr, captured = trace_to_jaxpr(fun, [*avals_of(leaves[:num_carry]), *rows])
+    first, stacks = split_at(leaves, len(tree_leaves(init)))
+    jaxpr, captured = trace_to_jaxpr(fun, [*avals_of(first), *map(row, avals_of(stacks))])
     # What the function captured is carried too, unchanged.
-    n, m = len(captured), len(captured) + num_carry
-    jaxpr = Jaxpr(jaxpr.invars, jaxpr.eqns, [*jaxpr.invars[:n], *jaxpr.outvars])
-    carried = tuple(tuple(i < m for i in range(len(xs))) for xs in (jaxpr.invars, jaxpr.outvars))
-    params = {"length": length, "reverse": reverse, "carried": carried}
+    n = len(captured)
+    invars, last = split_at(jaxpr.invars, len(leaves))
+    jaxpr = Jaxpr([*last, *invars], jaxpr.eqns, [*last, *jaxpr.outvars])
+    params = {"carry": n + len(first), "length": stacks[0].shape[-1], "reverse": reverse}
     return unflatten(scan_p.bind(*captured, *leaves, jaxprs=(jaxpr,), **params)[n:])

@@ -151,6 +151,20 @@ def test_a_transformation_asked_for_is_compiled():
     assert "cosine" in " ".join(row[1] for row in program(page, "grad")["xla"])
 
 
+def test_pages_and_profiles_of_a_transformed_function_are_headed_by_its_transformations():
+    def loss(w, x):
+        return dnp.sum(w * x)
+
+    batched = dx.vmap(dx.value_and_grad(dx.jit(loss)), in_axes=(None, 0))
+    for f, x, name in (
+        (dx.grad(loss), X[0], "grad(loss)"),
+        (dx.jit(batched), X, "vmap(value_and_grad(loss))"),
+    ):
+        page = dx.explore(f, W[:, 0], x, transform="none").data
+        assert page["title"] == name and page["function"].startswith(f"{name} (")
+        assert repr(dx.profile(f, W[:, 0], x, runs=1)).startswith(f"{name}: ")
+
+
 class Tags(HTMLParser):
     """Which elements a page has, and whether each is closed."""
 

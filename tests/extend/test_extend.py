@@ -194,6 +194,17 @@ def test_what_is_no_jaxpr_is_refused() -> None:
         core.eval_jaxpr(closed.jaxpr, array)
 
 
+def test_run_under_takes_a_trace_and_the_list_of_arguments() -> None:
+    array: Any = np.ones(2)
+    with pytest.raises(
+        TypeError, match=r"run_under takes the list of the arguments\.\n  given: ndarray\nPass \[x\]"
+    ):
+        core.run_under(core.current_trace(), dnp.sin, array)
+    of_classes: Any = core.Trace
+    with pytest.raises(TypeError, match=r"an instance of a Trace\.\n  trace: <class '.*Trace'>\nMake one"):
+        core.run_under(of_classes, dnp.sin, [array])
+
+
 def test_a_trace_without_process_is_told_so() -> None:
     class Nothing(core.Trace):
         pass

@@ -316,6 +316,15 @@ def test_an_absent_rule_is_named(rule: str, how: str) -> None:
         APPLY[how](changed(Double, **{rule: None}))
 
 
+def test_advice_for_an_absent_rule_names_what_can_be_changed() -> None:
+    """A family's class is not the user's to change, nor is a primitive of the library."""
+    family = rules.unary("absent_jvp", hlo="sine", eager=np.sin)
+    with pytest.raises(core.MissingRuleError, match=r"\nDeclare 'absent_jvp' with a jvp rule, or keep the"):
+        dx.grad(family.bind)(1.0)
+    with pytest.raises(core.MissingRuleError, match=r"not linear\nKeep the operation out of that transf"):
+        dx.linear_transpose(dnp.sin, 1.0)(1.0)
+
+
 def test_a_rule_of_another_name_is_pointed_at() -> None:
     with pytest.raises(core.MissingRuleError, match="found: batching, which no interpreter asks for"):
         APPLY["vmap"](changed(Double, batch=None, batching=lambda self, *args: None))

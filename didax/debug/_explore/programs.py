@@ -16,6 +16,7 @@ from didax.api.stages import ShapeDtypeStruct, Traced, struct_of
 from didax.api.vmap import vmap
 from didax.core import dtypes, pytree
 from didax.core.errors import ArgumentError, message
+from didax.core.source import function_name
 from didax.debug._explore.marks import Numbered, number
 from didax.runtime.compiled import Program
 from didax.transforms.linearize import linearize_jaxpr
@@ -78,7 +79,7 @@ def views(call: Call, wanted: Sequence[str] | None) -> Iterator[View | Absent]:
     Of transformations that nobody asked for by name, those that cannot be applied are `Absent`.
     """
     traced = call.jitted.trace(*call.args, **call.kwargs)
-    yield _view("none", traced.fun_name, traced, call.names, (call.jitted, call.args, call.kwargs))
+    yield _view("none", function_name(call.jitted), traced, call.names, (call.jitted, call.args, call.kwargs))
     for name in TRANSFORMS if wanted is None else [name for name in wanted if name != "none"]:
         try:
             yield from _TRANSFORMED[name](call, traced)
@@ -116,7 +117,7 @@ def _view(name: str, label: str, traced: Traced, inputs: Sequence[str], call: An
 
 def _gradient(call: Call, traced: Traced) -> Iterator[View]:
     staged, (args, kwargs) = jit(grad(call.fun)), call.data
-    label = f"grad({traced.fun_name})"
+    label = f"grad({function_name(call.jitted)})"
     yield _view("grad", label, staged.trace(*args, **kwargs), call.names, (staged, args, kwargs))
 
 
@@ -127,7 +128,7 @@ def _batched(call: Call, traced: Traced) -> Iterator[View]:
 
     args, kwargs = pytree.map(several, call.data)
     batched = jit(vmap(call.fun)).trace(*args, **kwargs)
-    yield _view("vmap", f"vmap({traced.fun_name})", batched, call.names, None)
+    yield _view("vmap", f"vmap({function_name(call.jitted)})", batched, call.names, None)
 
 
 def _halves(call: Call, traced: Traced) -> Iterator[View]:
@@ -142,7 +143,7 @@ def _halves(call: Call, traced: Traced) -> Iterator[View]:
     known, unknown = number(split.known), number(split.unknown)
     residuals = [inputs[k] if kind == "in" else f"residual {k}" for kind, k in split.residuals]
     tangents = [f"tangent of {name}" for name, live in zip(names, differentiated, strict=True) if live]
-    label, alone = f"linearize({traced.fun_name})", traced.program_of(jaxpr) is not None
+    label, alone = f"linearize({function_name(call.jitted)})", traced.program_of(jaxpr) is not None
     yield _half("linearize", f"{label}, forward half", known, consts, inputs, alone)
     yield _half("linear", f"{label}, linear half", unknown, (), [*residuals, *tangents], alone)
 

@@ -20,7 +20,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import mul, real_part, sub
-from didax.primitives.elementwise_operands import NOT_LINEAR
+from didax.primitives.holes import NOT_LINEAR
 from didax.primitives.linalg.host import Factorization, by_matrix, nan_if_failed, routine
 from didax.primitives.linalg.matrix import (
     MatrixPrimitive,

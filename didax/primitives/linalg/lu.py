@@ -17,8 +17,8 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import may_exceed, min_dim
 from didax.core.errors import message
 from didax.primitives.elementwise import sub
-from didax.primitives.elementwise_operands import NOT_DIFFERENTIABLE, NOT_LINEAR
 from didax.primitives.gather import gather_p
+from didax.primitives.holes import NOT_DIFFERENTIABLE, NOT_LINEAR
 from didax.primitives.linalg.host import Factorization, by_matrix, routine
 from didax.primitives.linalg.matrix import (
     INT32,

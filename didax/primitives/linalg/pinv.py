@@ -15,7 +15,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import may_exceed
 from didax.core.errors import message
 from didax.primitives.elementwise import abs_, add, div, gt, mul, sub
-from didax.primitives.elementwise_operands import NOT_LINEAR
+from didax.primitives.holes import NOT_LINEAR
 from didax.primitives.linalg.eigen import eigh
 from didax.primitives.linalg.matrix import (
     MatrixPrimitive,

@@ -18,7 +18,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import may_exceed, min_dim
 from didax.core.errors import message
 from didax.primitives.elementwise import abs_, add, gt, mul, sub
-from didax.primitives.elementwise_operands import NOT_LINEAR
+from didax.primitives.holes import NOT_LINEAR
 from didax.primitives.linalg.host import Factorization, by_matrix, routine, triangle
 from didax.primitives.linalg.lu import take_rows
 from didax.primitives.linalg.matrix import (

@@ -18,7 +18,7 @@ from typing import Any
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.errors import ArgumentError, message
-from didax.primitives.elementwise_operands import NOT_LINEAR
+from didax.primitives.holes import NOT_LINEAR
 from didax.primitives.linalg.host import Factorization, by_matrix, nan_if_failed, routine
 from didax.primitives.linalg.matrix import (
     check_square,

@@ -41,8 +41,8 @@ from didax.primitives.elementwise import (
     sign,
     sub,
 )
-from didax.primitives.elementwise_operands import NOT_LINEAR
 from didax.primitives.filled import full
+from didax.primitives.holes import NOT_LINEAR
 from didax.primitives.linalg.lu import lu, take_rows
 from didax.primitives.linalg.matrix import (
     INT32,

@@ -17,7 +17,7 @@ from didax.core.array_ops import Zero, add_tangents
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.primitives.elementwise import neg
-from didax.primitives.elementwise_operands import NOT_LINEAR
+from didax.primitives.holes import NOT_LINEAR
 from didax.primitives.linalg.host import Factorization, by_matrix, routine
 from didax.primitives.linalg.matrix import (
     MatrixPrimitive,
