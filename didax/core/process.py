@@ -16,6 +16,7 @@ Read next: `stack.py` (threads for what is nested deeply),
 
 from __future__ import annotations
 
+import _imp
 import _thread
 import contextvars
 import importlib
@@ -75,6 +76,8 @@ def in_a_thread(work: Callable[[], T]) -> T:
 
 def import_to_the_end(module: str) -> Any:
     """Import a module written in C++, which an interrupt must not stop halfway."""
+    if _imp.lock_held():  # a finder of modules imports Didax: another thread's import would wait for it for ever
+        return importlib.import_module(module)
     return to_the_end(lambda: importlib.import_module(module))
 
 
