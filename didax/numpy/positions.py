@@ -216,6 +216,8 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
     """
     lengths = canonical_shape("unravel_index", shape)
     flat = _integers("unravel_index", "indices", as_array("unravel_index", indices, "indices"))
+    if isinstance(shape, (Array, np.ndarray, np.generic)):
+        flat = as_array("unravel_index", promote_dtypes("unravel_index", flat, shape)[0])
     total = math.prod(lengths)
     if may_exceed(total, int(dtypes.iinfo(flat.dtype).max)):
         flat = cast(flat, dtypes.default_dtype("i"))

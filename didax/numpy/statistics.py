@@ -5,8 +5,10 @@ Numbers of bins are static; edges may be traced. Read next: `reductions.py`, `se
 
 from __future__ import annotations
 
+import functools
 import operator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -32,11 +34,27 @@ from didax.primitives.shape import reshape
 
 __all__ = ["corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 
 # --- histograms ---------------------------------------------------------------------------------------------
 
 
+def _elements_decide(function: Function) -> Function:
+    """Make a histogram compute in the dtype of its elements, whatever the dtype of the edges is."""
+
+    @functools.wraps(function)
+    def apply(a: Any, bins: Any = 10, *args: Any, **options: Any) -> Any:
+        name = function.__name__
+        if isinstance(bins, (Array, np.ndarray)) and bins.ndim == 1:
+            bins = cast(as_array(name, bins, "bins"), inexact(as_array(name, a).dtype, False)[0])
+        return function(a, bins, *args, **options)
+
+    return apply  # type: ignore[return-value]
+
+
 @array_function
+@_elements_decide
 @halves_in_float32
 def histogram_bin_edges(
     a: ArrayLike, bins: ArrayLike = 10, range: Any = None, weights: ArrayLike | None = None
@@ -73,6 +91,7 @@ def _limits(x: Array, range: Any, dtype: np.dtype[Any]) -> tuple[Array, Array]:
 
 
 @array_function
+@_elements_decide
 @halves_in_float32
 def histogram(
     a: ArrayLike,

@@ -58,6 +58,7 @@ def test_functions_of_a_vector(text: str) -> None:
 def test_densities_have_the_dtype_of_the_sample() -> None:
     x, half = X.reshape(3, 2), X.astype("float16")
     assert dnp.histogramdd(x.astype("float16"), 2, density=True)[0].dtype == np.float16
+    assert dnp.histogram(X.astype("int32"), np.array([0, 2], "bfloat16"))[0].dtype == np.float32
     assert dnp.histogram2d(half, X, 2, density=True)[0].dtype == np.float32
     with dx.enable_x64(True):
         assert dnp.histogramdd(x, 2, density=True)[0].dtype == np.float32

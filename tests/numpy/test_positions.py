@@ -62,6 +62,7 @@ def test_what_is_made_of_numbers(text: str) -> None:
         ("np.triu_indices_from(x, -1)", (M,)),
         ("np.unravel_index(x, (2, 3))", (np.array([[5, -1], [100, -100]], np.int32),)),
         ("np.unravel_index(x, 6)", (np.uint8(3),)),
+        ("np.unravel_index(x, np.array([2, 3], 'int8'))", (3,)),
         ("np.ravel_multi_index(x, (2, 3), mode='clip')", (np.array([[1, 0], [2, -1]]),)),
         ("np.choose(x, [y, 10.0, y * 2], mode='wrap')", (INTS + 7, V[:3])),
         ("np.choose(x, y, mode='clip')", (INTS - 1, M)),
