@@ -84,6 +84,33 @@ def dilated(n: int, dilation: int) -> int:
     return 0 if n == 0 else (n - 1) * dilation + 1
 
 
+# Note [Convolutions over devices]. Where an array is split over some axes of a mesh and repeated over others, XLA's
+# partitioner may sum the parts of a convolution over all devices, repeated ones too: results are a multiple of what they
+# should be, in JAX as well. It happens where spatial axes are split, and in convolutions of groups. These axes are kept
+# whole on meshes of several axes; on a mesh of one axis nothing is repeated. With groups of images, XLA's partitioner
+# ends the process where the features of the result are split.
+def _whole_where_split_wrongly(
+    ctx: Any, lhs: Any, rhs: Any, numbers: ConvDimensionNumbers, feature_groups: int, batch_groups: int
+) -> tuple[Any, Any]:
+    """The operands of a convolution, whole along the axes that XLA's partitioner must not split."""
+    devices, ndim = ctx.module.devices, lhs.aval.ndim
+    count = devices.partitioned_axes
+    lhs_axes: Sequence[int] = ()
+    rhs_axes: Sequence[int] = ()
+    if batch_groups != 1 and count == 1:
+        rhs_axes = numbers.rhs_spec[:1]
+    elif batch_groups != 1 and count > 1:
+        lhs_axes = rhs_axes = range(ndim)
+    elif count > 1:
+        first = 1 if feature_groups != 1 else 2
+        lhs_axes, rhs_axes = numbers.lhs_spec[first:], numbers.rhs_spec[first:]
+    if lhs_axes:
+        lhs = devices.kept_whole(ctx, lhs, lhs_axes)
+    if rhs_axes:
+        rhs = devices.kept_whole(ctx, rhs, rhs_axes)
+    return lhs, rhs
+
+
 class Convolution(BilinearContraction):
     """Convolution; see the module docstring."""
 
@@ -152,6 +179,10 @@ class Convolution(BilinearContraction):
         if any([is_symbolic(n) for pair in padding for n in pair]):
             groups = feature_group_count, batch_group_count
             return _lower_open_padding(ctx, lhs, rhs, window, dimension_numbers, groups, precision)
+        if ctx.module.devices is not None:
+            lhs, rhs = _whole_where_split_wrongly(
+                ctx, lhs, rhs, dimension_numbers, feature_group_count, batch_group_count
+            )
         return ctx.emit(
             f"stablehlo.convolution({lhs}, {rhs}) dim_numbers = {_dim_numbers_text(dimension_numbers)}, "
             f"window = {_window_text(window)} "

@@ -59,8 +59,13 @@ class DeviceWriter:
     @property
     def partitioned_here(self) -> bool:
         """Whether the partitioner cuts what is being written: not where the function decides along every axis."""
+        return self.partitioned_axes > 0
+
+    @property
+    def partitioned_axes(self) -> int:
+        """Along how many axes of the mesh the partitioner cuts what is being written."""
         mesh, axes = self._surroundings()
-        return any(size > 1 for name, size in mesh.shape_tuple if name not in axes)
+        return sum(size > 1 for name, size in mesh.shape_tuple if name not in axes)
 
     @property
     def num_processes(self) -> int:
@@ -103,6 +108,12 @@ class DeviceWriter:
         whole = [quoted_name(n) for n in mesh.axis_names if n not in decided]
         replicated = f", replicated={{{', '.join(whole)}}}" if whole else ""
         return f"@{self.mesh(mesh)}, [{', '.join(dims)}]{replicated}"
+
+    def kept_whole(self, ctx: Any, x: Any, axes: Sequence[int]) -> Any:
+        """The value, which the partitioner may split, but not along `axes`."""
+        dims = ["{}" if axis in axes else "{?}" for axis in range(x.aval.ndim)]
+        where = f"<@{self.mesh(self._surroundings().mesh)}, [{', '.join(dims)}]>"
+        return ctx.emit(f"sdy.sharding_constraint {x} {where} : {x.type}", x.aval)
 
     def manual_sharding(self, mesh: Mesh, axes: Sequence[str], spec: PartitionSpec, ndim: int) -> str:
         """The same for an operand or result of a `shard_map`: the partitioner decides on other axes than `axes`."""

@@ -187,7 +187,7 @@ SAME_ANYWHERE = {
 @pytest.mark.parametrize(
     "names",
     [
-        ["divided", "stated product"],
+        ["divided", "stated product", "convolution in space"],
         *[pytest.param(list(SAME_ANYWHERE)[i::9], marks=pytest.mark.slow) for i in range(9)],
     ],
 )
