@@ -85,10 +85,10 @@ def dilated(n: int, dilation: int) -> int:
 
 
 # Note [Convolutions over devices]. Where an array is split over some axes of a mesh and repeated over others, XLA's
-# partitioner may sum the parts of a convolution over all devices, repeated ones too: results are a multiple of what they
-# should be, in JAX as well. It happens where spatial axes are split, and in convolutions of groups. These axes are kept
-# whole on meshes of several axes; on a mesh of one axis nothing is repeated. With groups of images, XLA's partitioner
-# ends the process where the features of the result are split.
+# partitioner may sum the parts of a convolution over all devices, repeated ones too: results are a multiple of what
+# they should be, in JAX as well. It happens where spatial axes are split, and in convolutions of groups. These axes are
+# kept whole on meshes of several axes; on a mesh of one axis nothing is repeated. With groups of images, XLA's
+# partitioner ends the process where the features of the result are split.
 def _whole_where_split_wrongly(
     ctx: Any, lhs: Any, rhs: Any, numbers: ConvDimensionNumbers, feature_groups: int, batch_groups: int
 ) -> tuple[Any, Any]:
