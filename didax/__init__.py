@@ -19,19 +19,16 @@ if sys.argv[:2] == ["-m", "doctor"]:
     tell_if_import_fails()
 check_jaxlib(installed_jaxlib())
 
-from didax.core.process import import_to_the_end
-
-for _module in (
-    "numpy",
-    "ml_dtypes",
-):  # after an interrupt in the middle, no later import of them would succeed
-    import_to_the_end(_module)
-
 # ruff: noqa: E402
 # Nothing that an import makes is garbage: the search for some would be a tenth of the time.
 _searches = gc.isenabled()
 gc.disable()
 try:
+    from didax.core.process import import_to_the_end
+
+    # After an interrupt in the middle of their import, no later import of these two would succeed.
+    import_to_the_end("numpy")
+    import_to_the_end("ml_dtypes")
     from didax import (
         checkpoint_policies,
         core,

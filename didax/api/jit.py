@@ -128,14 +128,11 @@ class JitFunction(RepeatedCalls[P, R], FunctionObject):
                 return padded
         found = self._specialize(dynamic, named, static, tree, avals, config.state())
         consts = values_of(found.captured)
-        trees, hidden = (tree, found.out_tree), len(found.written)
         donated = self._donated.of_leaves(with_gaps(dynamic, static), named)
         refs = [] if found.refs is None else found.captured[found.refs.num_constants :]
-        leaves = [*refs, *leaves]  # all that the program takes
         again = lambda: self.trace(*args, **kwargs)
-        return Traced(
-            name, found.jaxpr, consts, *trees, found.program, found.run, hidden, leaves, donated, again
-        )
+        rest = found.program, found.run, len(found.written), [*refs, *leaves], donated, again
+        return Traced(name, found.jaxpr, consts, tree, found.out_tree, *rest)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """Stage and lower for these arguments: `.as_text()`, `.compile()`."""

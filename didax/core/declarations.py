@@ -73,19 +73,19 @@ def missing_rule(primitive: Any, rule: str) -> MissingRuleError:
             f"Primitive {primitive.name!r} cannot be {_WORDS.get(rule, rule)}: it has no {rule} rule.",
             *([f"reason: {why}"] if why else []),
             *_misnamed(primitive, rule),
-            fix=f"{_remedy(primitive, rule)}eep the operation out of that transformation.",
+            fix=f"{_advice(primitive, rule)} the operation out of that transformation.",
         )
     )
 
 
-def _remedy(primitive: Any, rule: str) -> str:
-    """The start of the advice for a rule that is absent: nobody gives a method to a class of this library."""
+def _advice(primitive: Any, rule: str) -> str:
+    """What to do about a rule that is absent: nobody gives a method to a class of this library."""
     kind: Any = primitive.__class__
     if kind.__module__.partition(".")[0] != "didax":
-        return f"Give {kind.__name__} a `{rule}` method, or k"
+        return f"Give {kind.__name__} a `{rule}` method, or keep"
     if is_of_library(primitive):
-        return "K"
-    return f"Declare {primitive.name!r} with a {rule} rule, or k"
+        return "Keep"
+    return f"Declare {primitive.name!r} with a {rule} rule, or keep"
 
 
 # What a rule is called elsewhere, or by mistake.

@@ -104,8 +104,7 @@ class Primitive:
     # False for primitives that leave a weakly typed operand beside strong ones as it is. The others cast it, so its
     # cotangent has to be cast back (transforms/transpose.py).
     casts_weak_operands: ClassVar[bool] = True
-    # For primitives whose transpose rule runs where its cotangents are zero, too: what the rule gets for a `Zero` that
-    # later rules sent (transforms/transpose.py).
+    # What the transpose rule gets for a `Zero` that a later rule sent; None: it is not asked (transforms/transpose.py).
     transposes_zeros: ClassVar[Any] = None
     # True for primitives whose type rule says itself along which manual axes the results vary (primitives/varying.py),
     # and how they are split over explicit axes (primitives/sharding.py).

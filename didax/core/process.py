@@ -76,7 +76,8 @@ def in_a_thread(work: Callable[[], T]) -> T:
 
 def import_to_the_end(module: str) -> Any:
     """Import a module written in C++, which an interrupt must not stop halfway."""
-    if _imp.lock_held():  # a finder of modules imports Didax: another thread's import would wait for it for ever
+    # Where a finder of modules imports Didax, another thread's import would wait for the finder for ever.
+    if _imp.lock_held():
         return importlib.import_module(module)
     return to_the_end(lambda: importlib.import_module(module))
 

@@ -93,8 +93,7 @@ def check_fit(
     except TypeError as mismatch:
         what = "A rule does not take what it is called with."
         facts = [
-            f"called with: {len(args)} positional argument{'s'[: len(args) != 1]}, "
-            f"parameters: {', '.join(params) or 'none'}",
+            f"called with positional arguments: {len(args)}, parameters: {', '.join(params) or 'none'}",
             f"takes: {signature}",
             f"reason: {mismatch}",
         ]

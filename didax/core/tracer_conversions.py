@@ -153,6 +153,7 @@ def _only_in_memory(name: str) -> Any:
 _IN_MEMORY_PROPERTIES = (
     "addressable_shards",
     "device",
+    "format",
     "global_shards",
     "is_fully_addressable",
     "is_fully_replicated",

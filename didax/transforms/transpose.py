@@ -4,10 +4,9 @@
 
 `backward` walks linear equations from the last to the first, asks each primitive for its transpose rule and sums the
 cotangents that meet in one variable. In these equations every variable is linear and every literal is known; a rule
-sees `Undef` in the place of a linear argument. Cotangents nobody sends stay symbolic `Zero`s. For these alone only
-backward rules of the user's run, which may send something else than a multiple of their cotangent, and loops, which may
-hold such rules (`transposes_zeros`). Read next: `linearize.py` (where linear programs come from),
-`didax/api/autodiff.py` (vjp and grad).
+sees `Undef` in the place of a linear argument. Cotangents nobody sends stay symbolic `Zero`s. Only rules of the user's,
+which may send more than multiples of these, and loops, which may hold such rules, run for them (`transposes_zeros`).
+Read next: `linearize.py` (where linear programs come from), `didax/api/autodiff.py` (vjp and grad).
 """
 
 from __future__ import annotations

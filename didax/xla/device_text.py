@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,18 +102,21 @@ class DeviceWriter:
         entries = [*sharding.spec, *[None] * (ndim - len(sharding.spec))]
         mesh = sharding.concrete_mesh
         if not free:
-            return f"@{self.mesh(mesh)}, [{', '.join(map(_entry_text, entries))}]"
+            return self._split(mesh, map(_entry_text, entries))
         dims = [f"{{{', '.join([*map(quoted_name, entry_names(e)), '?'])}}}" for e in entries]
         decided = {*free, *sharding.axes, *(self.manual.axes if self.manual is not None else ())}
         whole = [quoted_name(n) for n in mesh.axis_names if n not in decided]
         replicated = f", replicated={{{', '.join(whole)}}}" if whole else ""
-        return f"@{self.mesh(mesh)}, [{', '.join(dims)}]{replicated}"
+        return self._split(mesh, dims) + replicated
+
+    def _split(self, mesh: Mesh, dims: Iterable[str]) -> str:
+        return f"@{self.mesh(mesh)}, [{', '.join(dims)}]"
 
     def kept_whole(self, ctx: Any, x: Any, axes: Sequence[int]) -> Any:
         """The value, which the partitioner may split, but not along `axes`."""
         dims = ["{}" if axis in axes else "{?}" for axis in range(x.aval.ndim)]
-        where = f"<@{self.mesh(self._surroundings().mesh)}, [{', '.join(dims)}]>"
-        return ctx.emit(f"sdy.sharding_constraint {x} {where} : {x.type}", x.aval)
+        where = self._split(self._surroundings().mesh, dims)
+        return ctx.emit(f"sdy.sharding_constraint {x} <{where}> : {x.type}", x.aval)
 
     def manual_sharding(self, mesh: Mesh, axes: Sequence[str], spec: PartitionSpec, ndim: int) -> str:
         """The same for an operand or result of a `shard_map`: the partitioner decides on other axes than `axes`."""
@@ -122,7 +125,7 @@ class DeviceWriter:
         dims = [
             "{" + (", ".join(f'"{n}"' for n in names) + opened).removeprefix(", ") + "}" for names in entries
         ]
-        return f"<@{self.mesh(mesh)}, [{', '.join(dims)}]>"
+        return f"<{self._split(mesh, dims)}>"
 
     def whole_computation(
         self, given: Sequence[Any], inner: Sequence[Any], returned: Sequence[Any], out_types: str, lines: str
@@ -132,8 +135,8 @@ class DeviceWriter:
         `inner` are the names of the values `given` within.
         """
         mesh, outer = self._surroundings()
-        whole = [f"<@{self.mesh(mesh)}, [{', '.join(['{}'] * x.aval.ndim)}]>" for x in given]
-        outs = [f"<@{self.mesh(mesh)}, [{', '.join(['{}'] * aval.ndim)}]>" for aval in returned]
+        whole = [f"<{self._split(mesh, ['{}'] * x.aval.ndim)}>" for x in given]
+        outs = [f"<{self._split(mesh, ['{}'] * aval.ndim)}>" for aval in returned]
         axes = ", ".join(quoted_name(name) for name in mesh.axis_names if name not in outer)
         header = ", ".join(f"{x}: {x.type}" for x in inner)
         return (

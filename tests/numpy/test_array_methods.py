@@ -138,7 +138,6 @@ PROTOCOLS_LEFT_OUT = {  # names of ndarray and jax.Array that no error explains,
     "__numpy_dtype__": "of dtypes",
     "clone": "x.copy()",
     "device_buffers": "removed from jax: addressable_shards",
-    "format": "layouts are XLA's",
     "traceback": "of jaxlib's own debugging",
     "unsafe_raw_buffer": "of jaxlib's own transfers (0.11)",
 }  # fmt: skip
