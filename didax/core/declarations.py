@@ -1,19 +1,25 @@
 """What the declaration of a primitive must be, and the errors of one that is not so.
 
 A primitive is declared once, as a class with its rules: see `primitive.py`. Everything here is for those who write
-one: a misspelt rule, a name that no program can be written with, a rule that is asked for and absent.
+one: a misspelt rule, a name that no program can be written with, a rule that is asked for and absent. It is for those
+who write an interpreter as well: what their `process` returns is checked.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from didax.core.avals import ShapedArray
 from didax.core.dtypes import as_extended
-from didax.core.errors import MissingRuleError, message
+from didax.core.errors import MissingRuleError, RuleTypeError, message
 from didax.core.primitive_names import is_of_library
+from didax.core.source import describe_function
 
 RULES = (
     "type", "eager", "evaluate", "lower", "jvp", "taylor", "linearize", "transpose", "batch", "partial_eval", "dce",
@@ -123,3 +129,46 @@ def no_numbers(name: str, avals: Sequence[ShapedArray]) -> TypeError | None:
             rule = f"{name} takes numbers, and {dtype.noun} are none."
             return TypeError(message(rule, f"operands: {', '.join(map(str, avals))}", fix=dtype.advice))
     return None
+
+
+# --- Interpreters -----------------------------------------------------------------------------------------
+
+
+def check_process(kind: Any) -> None:
+    """Have the `process` of a class of traces that is not of this library raise where it returns no result."""
+    process = kind.__dict__.get("process")
+    if kind.__module__.partition(".")[0] == "didax" or not inspect.isfunction(process):
+        return
+
+    @functools.wraps(process)
+    def checked(self: Any, primitive: Any, args: Any, params: Any) -> Any:
+        out: Any = process(self, primitive, args, params)
+        outs: Any = out if primitive.multiple_results else [out]
+        if not isinstance(outs, list | tuple) or not all(map(_is_result, outs)):  # pyright: ignore[reportUnknownArgumentType]
+            raise _no_result(kind, self, primitive, out)
+        return out
+
+    kind.process = checked
+
+
+def _is_result(x: Any) -> bool:
+    """Whether operations on `x` are operations of Didax: those on a NumPy array would pass every trace by."""
+    return x is not None and not isinstance(x, list | tuple | np.ndarray | np.generic | complex | float | int)
+
+
+def _no_result(kind: Any, trace: Any, primitive: Any, out: Any) -> RuleTypeError:
+    what = (
+        "the list of an operation's results" if primitive.multiple_results else "the result of an operation"
+    )
+    form = "a list of arrays or tracers" if primitive.multiple_results else "an array or a tracer"
+    return RuleTypeError(
+        message(
+            f"The `process` of a trace returns {what}: {form}.",
+            f"trace: {kind.__name__} ({trace.describe()})",
+            f"primitive: {primitive.name!r}",
+            f"returned: {out!r:.100}",
+            f"by: {describe_function(kind.process)}",
+            fix=f"Return {form} from {kind.__name__}.process, or what its parent returns: "
+            "`return self.parent.process(primitive, args, params)`.",
+        )
+    )

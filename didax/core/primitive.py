@@ -27,7 +27,7 @@ from contextvars import ContextVar
 from typing import Any, ClassVar
 
 from didax.core.avals import ShapedArray
-from didax.core.declarations import check_declaration, check_extended, missing_rule
+from didax.core.declarations import check_declaration, check_extended, check_process, missing_rule
 from didax.core.device_types import placed_types, plain_types
 from didax.core.dtypes import is_sub_byte, supported_dtype
 from didax.core.effects import NO_EFFECTS, Effects, union_within
@@ -52,6 +52,10 @@ class Trace:
     __slots__ = ("ended", "function", "parent")
     transformation: str = "trace"
     main: Any = property(lambda self: self)  # as JAX calls what tells traces apart
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        check_process(cls)
 
     def __init__(self, parent: Trace, function: Any = None):
         self.parent = parent
@@ -80,9 +84,7 @@ class EagerTrace(Trace):
     process = given_by("didax.runtime.eager")
 
     def __init__(self) -> None:
-        self.parent = self
-        self.function = None
-        self.ended = False
+        super().__init__(parent=self)
 
 
 eager_trace = EagerTrace()
@@ -162,11 +164,8 @@ class Primitive:
 
     def eager_for(self, avals: tuple[ShapedArray, ...]) -> Rule:
         """The eager rule, or None for operands on which it would differ from the compiled primitive."""
-        if not self.moves_elements and any(
-            [is_sub_byte(a.dtype) or supported_dtype(a.dtype) != a.dtype for a in avals]
-        ):
-            return None
-        return self.eager
+        strange = [a for a in avals if is_sub_byte(a.dtype) or supported_dtype(a.dtype) != a.dtype]
+        return self.eager if self.moves_elements or not strange else None
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
         """Names of the mapped axes this application refers to; for a primitive that holds jaxprs, all that they do."""

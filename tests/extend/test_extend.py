@@ -213,6 +213,24 @@ def test_a_trace_without_process_is_told_so() -> None:
         core.run_under(Nothing(core.current_trace()), lambda: dnp.sin(dnp.ones(2)), ())
 
 
+@pytest.mark.parametrize("f", [lambda x: dnp.sin(x) * 2, lambda x: lax.sort((x, x))], ids=["one", "many"])
+@pytest.mark.parametrize(
+    "of", [lambda out: None, np.asarray, lambda out: [None]], ids=["None", "numpy", "list"]
+)
+def test_a_process_that_returns_no_result_is_named(f: Any, of: Any) -> None:
+    """None was met far away, or was the function's result; what NumPy computes no trace sees."""
+
+    class Wrong(core.Trace):
+        def process(self, primitive: core.Primitive, args: Any, params: Any) -> Any:
+            return of(self.parent.process(primitive, args, params))
+
+    with pytest.raises(core.RuleTypeError) as info:
+        core.run_under(Wrong(core.current_trace()), f, [dnp.ones(2)])
+    text = str(info.value)
+    assert re.search(r"trace: Wrong \(trace\)\n  primitive: '(sin|sort)'\n  returned: ", text)
+    assert "test_extend.py:" in text and "return self.parent.process(primitive, args, params)" in text
+
+
 class TwiceWrongly(core.Primitive):
     """`2 * x`, with rules that return one element too many."""
 
