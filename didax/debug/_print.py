@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import string
 import sys
@@ -44,25 +45,32 @@ def print(
     >>> _ = f(1.5)
     x is 1.5, twice that 3.0
     """
-    options = {"ordered": ordered, "partitioned": partitioned, "skip_format_check": skip_format_check}
-    return _when_computed(print, "debug.print", _Printer, fmt, args, options, kwargs)
+    return _when_computed(_Printer, ordered, partitioned, skip_format_check, fmt, args, kwargs)
 
 
 def _when_computed(
-    again: Any, name: str, kind: Any, fmt: Any, args: Any, options: dict[str, bool], kwargs: Any
+    kind: type[_Printer],
+    ordered: bool,
+    partitioned: bool,
+    skip_format_check: bool,
+    fmt: Any,
+    args: Any,
+    kwargs: dict[str, Any],
 ) -> Any:
+    """`debug.print` or `debug.log`; without a format string, the function that takes it and has these options."""
     if fmt is None:
-        check_two_calls(name, args, kwargs)
-        return lambda fmt, *args, **kwargs: again(fmt, *args, **options, **kwargs)
-    if options["partitioned"]:
+        check_two_calls(kind.name, args, kwargs)
+        again = functools.partial(_when_computed, kind, ordered, partitioned, skip_format_check)
+        return api_boundary(lambda fmt, *args, **kwargs: again(fmt, args, kwargs))
+    if partitioned:
         fix = "Leave partitioned out, or print within shard_map."
-        raise NotImplementedError(message(f"{name} shows whole arrays.", "partitioned: True", fix=fix))
+        raise NotImplementedError(message(f"{kind.name} shows whole arrays.", "partitioned: True", fix=fix))
     if not isinstance(fmt, str):
-        fix = f'Write {name}("{{}}", x).'
-        raise TypeError(message(f"{name} takes a format string first.", f"got: {fmt!r:.100}", fix=fix))
-    if not options["skip_format_check"]:
-        _Checker().format(fmt, *args, **kwargs)
-    debug_callback(kind(fmt), *args, ordered=options["ordered"], **kwargs)
+        fix = f'Write {kind.name}("{{}}", x).'
+        raise TypeError(message(f"{kind.name} takes a format string first.", f"got: {fmt!r:.100}", fix=fix))
+    if not skip_format_check:
+        _Checker(kind.name).format(fmt, *args, **kwargs)
+    debug_callback(kind(fmt), *args, ordered=ordered, **kwargs)
     return None
 
 
@@ -80,8 +88,7 @@ def log(
     >>> import didax as dx
     >>> dx.debug.log("x is {}", 3)  # shown where the program asks for that level
     """
-    options = {"ordered": ordered, "partitioned": partitioned, "skip_format_check": skip_format_check}
-    return _when_computed(log, "debug.log", _Logger, fmt, args, options, kwargs)
+    return _when_computed(_Logger, ordered, partitioned, skip_format_check, fmt, args, kwargs)
 
 
 class _Printer:
@@ -116,6 +123,9 @@ class _Logger(_Printer):
 class _Checker(string.Formatter):
     """Finds arguments that a format string lacks or does not use; it formats no values, which are not known yet."""
 
+    def __init__(self, caller: str):
+        self._caller = caller
+
     def format_field(self, value: Any, format_spec: str) -> str:
         return ""
 
@@ -130,8 +140,8 @@ class _Checker(string.Formatter):
         if unused:
             raise ValueError(
                 message(
-                    "debug.print formats every value it is given.",
+                    f"{self._caller} formats every value it is given.",
                     f"not in the format string: {', '.join(unused)}",
-                    fix='Name them in it: debug.print("x is {x}", x=x); an f-string has lost its braces.',
+                    fix=f'Name them in it: {self._caller}("x is {{x}}", x=x); an f-string has lost its braces.',
                 )
             )

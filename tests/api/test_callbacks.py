@@ -298,6 +298,10 @@ def test_log_writes_to_the_log(caplog):
     assert found == [("didax.debug", "INFO", "x is 1.5 %d"), ("didax.debug", "INFO", "twice 2")]
     with pytest.raises(TypeError, match=r"debug.log takes a format string first(?s:.*)Write debug.log"):
         dx.debug.log(3)
+    with pytest.raises(
+        ValueError, match=r"debug.log formats every value(?s:.*)debug.log\(\"x is \{x\}\", x=x\)"
+    ):
+        dx.debug.log("x", 3)
 
 
 def test_print_keeps_numpys_print_options(capsys):
