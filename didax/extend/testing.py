@@ -22,19 +22,20 @@ import ml_dtypes
 import numpy as np
 
 import didax.numpy as dnp
-from didax import tree
+from didax import random, tree
 from didax.api.autodiff import jvp, linearize, vjp
 from didax.api.inspect import eval_shape, make_jaxpr
 from didax.api.options import enable_checks
 from didax.api.vmap import vmap
 from didax.core.avals import ShapedArray
-from didax.core.dtypes import as_extended, float0
+from didax.core.dtypes import as_extended, float0, kind_of
 from didax.core.errors import MissingRuleError, message
 from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_parse import num_consts, parse_jaxpr
 from didax.core.jaxpr_print import jaxpr_text
 from didax.core.primitive import Primitive, infer
 from didax.core.rule_types import as_list, check_numpy
+from didax.primitives.keys import KeyDtype
 from didax.runtime.array import ConcreteArray, as_concrete
 from didax.runtime.partitioned import buffers_for, partition_of, results_of
 from didax.xla.compile import compile_text
@@ -489,7 +490,9 @@ def check(
       args: operands: arrays of different numbers, away from kinks and poles if the primitive has derivatives. Try
         several dtypes, and shapes with axes longer than 2, which is the size of the batches.
       params: its static parameters.
-      more: other operands of the same types, for batches of two; left out, those of `args` in the reverse order.
+      more: other operands of the same types, for batches of two. Left out, they are the elements of `args` in the
+        reverse order; of an operand that reads the same in both orders, such as a scalar, numbers close by (where its
+        dtype is an extended one of yours, pass `more`).
       rtol: relative tolerance, where the one of the dtype (`RTOL`) is too tight.
       order: how many times it is differentiated.
       signed_zeros: whether 0.0 and -0.0 are different; say False of sums, which may begin with either.
@@ -518,7 +521,6 @@ def check(
     _check_given(primitive, args)
     params = dict(params or {})
     args = [as_concrete(x) for x in args]
-    more = [_reversed(x) for x in args] if more is None else [as_concrete(x) for x in more]
     avals = tuple([x.aval for x in args])
     said = _Sayings(primitive, avals, params)
     wanted = infer(primitive, avals, params)
@@ -526,6 +528,7 @@ def check(
     def fun(*xs: Any) -> Any:
         return primitive.bind(*xs, **params)
 
+    more = _second_draw(fun, args) if more is None else [as_concrete(x) for x in more]
     with said("eager", "NumPy values have the types that the type rule tells, and operands stay as they are"):
         _check_eager(primitive, args, params, wanted)
     differentiable = [i for i, x in enumerate(args) if is_inexact(x)] if any(map(is_inexact, wanted)) else []
@@ -613,8 +616,59 @@ def _check_moves(primitive: Primitive, args: Sequence[Any], params: dict[str, An
         assert_close_arrays(y, elements[at], 0, 0, "elements", signed_zeros=True)
 
 
-def _reversed(x: Any) -> Any:
-    return as_concrete(dnp.reshape(dnp.reshape(x, -1)[::-1], x.shape))
+def _second_draw(fun: F, args: Sequence[Any]) -> list[Any]:
+    """Other operands of the same types, for batches of two, whose two elements must differ to tell rules apart.
+
+    Operands are reversed. Those that stay the same are moved, down or else up: the value is to be finite where it is so
+    at the first operands.
+    """
+    reverse = [as_concrete(dnp.reshape(dnp.reshape(x, -1)[::-1], x.shape)) for x in args]
+    stays = [x.size > 0 and _bits(x) == _bits(y) for x, y in zip(args, reverse, strict=True)]
+    if not any(stays):
+        return reverse
+    draws = [
+        [_moved(x, up) if same else y for x, y, same in zip(args, reverse, stays, strict=True)]
+        for up in (False, True)
+    ]
+    finite = _finite(fun(*args))
+    return next((draw for draw in draws if _finite(fun(*draw)) == finite), draws[0])
+
+
+def _bits(x: Any) -> bytes:
+    return numpy_of(x).tobytes()
+
+
+def _finite(outs: Any) -> list[bytes]:
+    """Which elements of results are finite, as far as they are numbers."""
+    return [np.isfinite(wide(y)).tobytes() for y in tree.leaves(outs) if dtype_of(y) != float0]
+
+
+def _moved(x: Any, up: bool) -> Any:
+    """Other elements of the type of `x`, close by, of the same signs. Elements that are no numbers stay, but keys."""
+    if as_extended(x.dtype) is not None:
+        bits = random.key_data(x) if isinstance(x.dtype, KeyDtype) else None
+        return x if bits is None else random.wrap_key_data(bits ^ np.uint32(1), dtype=x.dtype)
+    kind, numbers = kind_of(x.dtype), np.asarray(x)
+    if kind == "b":
+        moved = ~numbers
+    elif kind in "iu":
+        moved = _next_integers(numbers.astype(object), ml_dtypes.iinfo(x.dtype))
+    else:
+        near, far, nothing = (1.125, 2.0, 0.125) if up else (0.875, 0.5, -0.125)
+        exact = numbers.astype(np.complex128 if kind == "c" else np.float64)
+        rounded = (exact * near).astype(x.dtype)
+        moved = np.where(
+            rounded == numbers, exact * far, exact * near
+        )  # a narrow dtype has no number so near
+        moved = np.where(np.isfinite(exact), np.where(exact == 0, nothing, moved), 1.0)
+    return as_concrete(dnp.asarray(moved.astype(x.dtype), dtype=x.dtype))
+
+
+def _next_integers(n: Any, bounds: Any) -> Any:
+    """Integers closer to zero by one; those next to zero further away, as far as the dtype has such."""
+    signs = np.where(n < 0, -1, 1)
+    moved = np.where(abs(n) > 1, n - signs, n + signs)
+    return np.where((moved > bounds.max) | (moved < bounds.min), n - signs, moved)
 
 
 class _Sayings:

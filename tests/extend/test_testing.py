@@ -85,6 +85,53 @@ def test_a_wrong_rule_is_named(case: str) -> None:
     assert wanted in text and f"`{rule}`" in text and "Correct the `" in text
 
 
+def batch_of_the_first(self: Any, axis: Any, args: Any, dims: Any, *, factor: float) -> Any:
+    return self.bind(lax.index_in_dim(args[0], 0, dims[0], keepdims=False), factor=factor), None
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.float32(2.0), np.zeros((), np.float32), np.ones((2, 3), np.float32), np.float32([1.0, 2.0, 1.0]), np.eye(2),
+        np.float16(0.5), np.full(3, np.inf, np.float32), np.complex64(1j), np.int32(1), np.int32(-1), np.uint8([0, 0]),
+        np.asarray(1).astype("int2"), np.asarray(1).astype("float8_e8m0fnu"), np.asarray(9).astype("float8_e4m3fn"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_wrong_batch_is_named_where_operands_read_the_same_in_both_orders(x: Any) -> None:
+    """Both elements of a batch were equal there, and a rule that takes the first for all of them passed."""
+    wrong = changed(batch=batch_of_the_first, eager=None, holes={"jvp": "not asked here"}, jvp=None)
+    with pytest.raises(
+        AssertionError, match=r"The `batch` of primitive .*\n  checked: a batch is what a loop"
+    ):
+        testing.check(wrong, [x], {"factor": 2.0})
+
+
+def test_equal_keys_and_booleans_are_told_apart_in_batches() -> None:
+    class Swapped(core.Primitive):
+        moves_elements = True
+
+        def type(self, x: Any) -> Any:
+            return x
+
+        lower = rules.lower_as(lambda x: x)
+
+        def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+            return self.bind(lax.rev(args[0], (dims[0] % args[0].ndim,))), dims[0]
+
+    swapped = Swapped("swapped_in_a_batch_of_a_test")
+    for x in (np.ones(2, bool), random.key(0)):
+        with pytest.raises(AssertionError, match="The `batch` of primitive"):
+            testing.check(swapped, [x])
+
+
+def test_the_second_draw_stays_where_a_function_is_defined() -> None:
+    for name, x in (("acosh", 1.0), ("asin", 1.0), ("log", 0.01), ("sqrt", 1e-30), ("lgamma", 2.0)):
+        x = dnp.asarray(np.float32(x))
+        (other,) = testing._second_draw(by_name[name].bind, [x])
+        assert other != x and np.isfinite(by_name[name].bind(other)), name
+
+
 def test_a_right_primitive_passes() -> None:
     for x in (X, np.float32(2.0), np.zeros((0, 2), np.float32), X.astype("float64"), X.astype("float16")):
         testing.check(changed(), [x], {"factor": 3.0})
