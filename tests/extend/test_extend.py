@@ -218,7 +218,7 @@ def test_a_trace_without_process_is_told_so() -> None:
     "of", [lambda out: None, np.asarray, lambda out: [None]], ids=["None", "numpy", "list"]
 )
 def test_a_process_that_returns_no_result_is_named(f: Any, of: Any) -> None:
-    """None was met far away, or was the function's result; what NumPy computes no trace sees."""
+    """None was met far away, or was the function's result."""
 
     class Wrong(core.Trace):
         def process(self, primitive: core.Primitive, args: Any, params: Any) -> Any:
