@@ -91,6 +91,7 @@ class HighJitFunction(JitFunction[Any, Any]):
     """A jitted function whose arguments may be values of declared types."""
 
     __slots__ = ()
+    __module__ = "jaxlib._jax"  # programs see by the name of the class that a function is jitted
 
     def call_by_signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result for any arguments."""
@@ -128,6 +129,9 @@ class HighJitFunction(JitFunction[Any, Any]):
                 rule = "A function given to jit meets one value that changes in two places."
                 facts = f"function: {describe_function(self._fun)}", f"places: {other}, {name}"
                 raise ValueError(message(rule, *facts, fix="Pass it once."))
+
+
+HighJitFunction.__name__ = HighJitFunction.__qualname__ = "PjitFunction"
 
 
 @functools.wraps(didax.jit)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from didax.api.jit import JitFunction
 from didax.core import config
 from didax.core.avals import ShapedArray
+from didax.core.dtypes import short_name
 from didax.core.value import Array
 from didax.runtime.array import ConcreteArray
 from didax.runtime.sharded import ShardedArray
@@ -39,8 +39,9 @@ def enter() -> None:
 
 
 def _short(aval: ShapedArray, short_dtypes: bool = False) -> str:
-    """The text of a type in JAX: `float32[2,3]`, or `f32[2,3]`."""
-    return re.sub(r"^(b|u)?(f|i|c)[a-z]+(?=\d)", r"\1\2", str(aval)) if short_dtypes else str(aval)
+    """The text of a type in JAX: `uint8[2,3]`, or `u8[2,3]`."""
+    text = str(aval)
+    return short_name(aval.dtype) + text[text.index("[") :] if short_dtypes else text
 
 
 def _with_its_class(aval: ShapedArray) -> str:

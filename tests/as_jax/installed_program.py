@@ -107,7 +107,16 @@ def values() -> None:
         jax.typeof(x), jax.core.AbstractValue
     )
     assert [repr(jax.typeof(x)), str(jax.typeof(x))] == ["ShapedArray(float32[3])", "float32[3]"]
-    assert jax.typeof(x).str_short(short_dtypes=True) == "f32[3]"
+    for dtype, short in {
+        "float32": "f32",
+        "uint8": "u8",
+        "int4": "i4",
+        "bfloat16": "bf16",
+        "bool": "bool",
+    }.items():
+        assert jax.core.ShapedArray((3,), jnp.dtype(dtype)).str_short(short_dtypes=True) == f"{short}[3]"
+    assert jax.core.ShapedArray((), jax.dtypes.float0).str_short(short_dtypes=True) == "float0[]"
+    assert repr(type(jax.jit(jnp.sin))) == "<class 'jaxlib._jax.PjitFunction'>"
     assert repr(jax.typeof(1)) == "ShapedArray(int32[], weak_type=True)"
     assert (pickle.loads(pickle.dumps(x)) == x).all() and pickle.loads(pickle.dumps(lax.add_p)) is lax.add_p
     assert pickle.loads(pickle.dumps(jnp.sin)) is jnp.sin
