@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import numpy as np
 import pytest
 
 import didax.numpy as dnp
@@ -187,4 +188,5 @@ def test_lists_for_the_special_functions_that_take_them() -> None:
     ):
         f = getattr(special, name)
         of_arrays = f(*[dnp.array([1.0, 0.5])] * count)
-        assert (f(*[[1.0, 0.5]] * count) == of_arrays).all() and (f(*[(1.0, 0.5)] * count) == of_arrays).all()
+        np.testing.assert_array_equal(f(*[[1.0, 0.5]] * count), of_arrays)
+        np.testing.assert_array_equal(f(*[(1.0, 0.5)] * count), of_arrays)
