@@ -156,8 +156,8 @@ def _site_params(site: Site) -> dict[str, Any]:
 
 
 @api_boundary
-def checkify(fun: Callable[P, R], errors: Errors = user_checks) -> Callable[P, tuple[Error, R]]:
-    """Return a function that returns an `Error` and the result of `fun`; `errors` chooses what is checked.
+def checkify(f: Callable[P, R], errors: Errors = user_checks) -> Callable[P, tuple[Error, R]]:
+    """Return a function that returns an `Error` and the result of `f`; `errors` chooses what is checked.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> from didax import checkify
@@ -175,17 +175,17 @@ def checkify(fun: Callable[P, R], errors: Errors = user_checks) -> Callable[P, t
     didax.core.errors.OutOfBoundsError: out-of-bounds indexing: index 5 is out of bounds for axis 0 of size 3.
     ...
     """
-    check_callable("checkify", fun)
+    check_callable("checkify", f)
     kinds = _kinds(errors)
 
     @api_boundary
     def checkified(*args: P.args, **kwargs: P.kwargs) -> tuple[Error, R]:
-        leaf_avals("checkify", fun, args, kwargs)
+        leaf_avals("checkify", f, args, kwargs)
         leaves, tree = flatten_arguments(args, kwargs)
-        flat = FlatFunction(fun, tree, "checkify")
+        flat = FlatFunction(f, tree, "checkify")
         avals = [aval_of(x) for x in leaves]
-        names = argument_names(fun, args, kwargs)
-        jaxpr, consts = trace_to_jaxpr(flat, avals, function=fun, what="checkify", arg_names=names)
+        names = argument_names(f, args, kwargs)
+        jaxpr, consts = trace_to_jaxpr(flat, avals, function=f, what="checkify", arg_names=names)
         if automatic := kinds - {"check"}:
             jaxpr = add_checks(jaxpr, automatic, for_report=True)
         new = checkify_jaxpr(jaxpr, kinds)

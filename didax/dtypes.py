@@ -23,12 +23,12 @@ from didax.core.dtypes import (
     finfo,
     float0,
     iinfo,
-    issubdtype,
     kind_of,
     narrowed,
     prng_key,
 )
 from didax.core.dtypes import dtype as _named
+from didax.core.dtypes import issubdtype as _issubdtype
 from didax.core.dtypes import result_type as _result_type
 from didax.core.errors import TypePromotionError, api_boundary, message
 
@@ -38,6 +38,16 @@ __all__ = [
     "TypePromotionError", "bfloat16", "canonicalize_dtype", "extended", "finfo", "float0", "iinfo",
     "issubdtype", "itemsize_bits", "prng_key", "result_type", "scalar_type_of",
 ]  # fmt: skip
+
+
+def issubdtype(a: Any, b: Any) -> bool:
+    """Whether a dtype is of a kind, as `didax.numpy.issubdtype`, whose arguments have other names.
+
+    >>> from didax import dtypes
+    >>> dtypes.issubdtype("bfloat16", np.floating)
+    True
+    """
+    return _issubdtype(a, b)
 
 
 @api_boundary

@@ -430,9 +430,9 @@ def test_methods_have_the_names_that_users_know():
     ):
         assert getattr(type(x), name).__name__ == name
     with pytest.raises(
-        TypeError, match=r"^Array\.view\(\) takes from 1 to 2 positional arguments but 3 were given"
+        TypeError, match=r"^Array\.view\(\) takes from 1 to 3 positional arguments but 4 were given"
     ):
-        x.view(3, 1)
+        x.view(3, 1, 1)
     rule = (
         r"An index stands in brackets after `at`\.\n  array: float32\[3\], called with: 0\nWrite x\.at\[i\]"
     )

@@ -251,13 +251,13 @@ def _producer(jaxpr: Jaxpr, v: Atom) -> Eqn | Atom:
 
 
 @api_boundary
-def print_saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    """Print what `vjp` of `fun` keeps for the backward pass, a line for each value: type, bytes, where it is from.
+def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Print what `vjp` of `f` keeps for the backward pass, a line for each value: type, bytes, where it is from.
 
     >>> import didax as dx
     >>> dx.ad_checkpoint.print_saved_residuals(lambda x, y: x * y, 2.0, 3.0)
     float32[], 4 bytes: argument x
     float32[], 4 bytes: argument y
     """
-    for residual in saved_residuals(fun, *args, **kwargs):
+    for residual in saved_residuals(f, *args, **kwargs):
         print(residual)

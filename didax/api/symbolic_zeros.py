@@ -59,9 +59,9 @@ class SymbolicZero:
         return as_array(instantiate(Zero(self.aval)))
 
     @staticmethod
-    def from_primal_value(x: Any) -> SymbolicZero:
+    def from_primal_value(val: Any) -> SymbolicZero:
         """The zero tangent of a value."""
-        return zero_from_primal(x, symbolic_zeros=True)
+        return zero_from_primal(val, symbolic_zeros=True)
 
     def __repr__(self) -> str:
         return f"SymbolicZero({self.aval})"

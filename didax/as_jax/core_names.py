@@ -84,14 +84,14 @@ def is_constant_shape(shape: Any) -> bool:
     return all(map(is_constant_dim, shape))
 
 
-def max_dim(a: int, b: int) -> int:
+def max_dim(d1: int, d2: int) -> int:
     """The larger of two lengths."""
-    return max(a, b)
+    return max(d1, d2)
 
 
-def min_dim(a: int, b: int) -> int:
+def min_dim(d1: int, d2: int) -> int:
     """The smaller of two lengths."""
-    return min(a, b)
+    return min(d1, d2)
 
 
 def check_jaxpr(jaxpr: Any) -> None:

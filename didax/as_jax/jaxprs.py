@@ -265,9 +265,9 @@ def _interpret(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list
     return [read(x) for x in jaxpr.outvars]
 
 
-def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
+def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Callable[..., list[Any]]:
     """The program as a function of flat arguments that returns the list of its results."""
-    return functools.partial(eval_jaxpr, closed.jaxpr, closed.consts)
+    return functools.partial(eval_jaxpr, closed_jaxpr.jaxpr, closed_jaxpr.consts)
 
 
 def make_jaxpr(

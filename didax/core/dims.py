@@ -370,14 +370,14 @@ def _without(m: Monomial, n: Monomial) -> Monomial | None:
     return tuple([(f, p) for f, p in powers.items() if p])
 
 
-def max_dim(x: Size, y: Size) -> Size:
+def max_dim(d1: Size, d2: Size) -> Size:
     """The larger of two sizes, as an expression where their order is not known."""
-    return _first_or_second("max", x, y, x - y)
+    return _first_or_second("max", d1, d2, d1 - d2)
 
 
-def min_dim(x: Size, y: Size) -> Size:
+def min_dim(d1: Size, d2: Size) -> Size:
     """The smaller of two sizes, as an expression where their order is not known."""
-    return _first_or_second("min", x, y, y - x)
+    return _first_or_second("min", d1, d2, d2 - d1)
 
 
 def _first_or_second(op: str, x: Size, y: Size, lead: Size) -> Size:

@@ -401,13 +401,13 @@ def register_static(cls: C) -> C:
     return cls
 
 
-def is_node(cls: type) -> bool:
+def is_node(typ: type) -> bool:
     """Whether instances of this class are pytree nodes.
 
     >>> is_node(list), is_node(int)
     (True, False)
     """
-    return _load().is_node(cls)
+    return _load().is_node(typ)
 
 
 def _register(method: str, nodetype: type, *arguments: Any) -> None:
@@ -528,7 +528,7 @@ class Partial(functools.partial[Any]):
     ([3], 60)
     """
 
-    def __new__(cls, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Partial:
+    def __new__(cls, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Partial:
         if isinstance(func, functools.partial) and not isinstance(func, Partial):
             func = _Opaque(cast("Callable[..., Any]", func))
         return super().__new__(cls, func, *args, **kwargs)

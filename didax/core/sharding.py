@@ -89,7 +89,7 @@ class PartitionSpec:
         return self._entries
 
     def update(
-        self, *, partitions: Iterable[Any] | None = None, unreduced: Any = None, reduced: Any = None
+        self, partitions: Iterable[Any] | None = None, unreduced: Any = None, reduced: Any = None
     ) -> PartitionSpec:
         """A spec with other entries, or other sums left open."""
         return PartitionSpec(
@@ -356,8 +356,11 @@ class NamedSharding(Sharding):
         kind = f", memory_kind={self.memory_kind}" if self.memory_kind else ""
         return f"NamedSharding(mesh={self.mesh}, spec={self.spec}{kind})"
 
-    def update(self, *, mesh: AbstractMesh | None = None, spec: Any = None) -> NamedSharding:
-        """A sharding with another mesh or spec."""
+    def update(
+        self, *, mesh: AbstractMesh | None = None, spec: Any = None, memory_kind: str | None = None
+    ) -> NamedSharding:
+        """A sharding with another mesh or spec; the one kind of memory that arrays have here is 'device'."""
+        check_memory_kind(memory_kind)
         spec = self.spec if spec is None else spec
         return NamedSharding(
             mesh or self.mesh, spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec)

@@ -378,21 +378,21 @@ def sm3(step_size: Any, momentum: float = 0.9) -> Optimizer:
 # --- Schedules ----------------------------------------------------------------------------------------------
 
 
-def make_schedule(step_size: Any) -> Schedule:
+def make_schedule(scalar_or_schedule: Any) -> Schedule:
     """Return the schedule that is constant at a number; a schedule is returned as it is.
 
     >>> from didax.example_libraries import optimizers
     >>> round(float(optimizers.make_schedule(0.1)(5)), 3)
     0.1
     """
-    if callable(step_size):
-        return cast("Schedule", step_size)
-    if dnp.ndim(step_size):
+    if callable(scalar_or_schedule):
+        return cast("Schedule", scalar_or_schedule)
+    if dnp.ndim(scalar_or_schedule):
         rule = "A step size is a number, or a function of the step."
         raise TypeError(
-            message(rule, f"step_size: {step_size!r:.100}", fix="Pass a schedule, lambda step: ...")
+            message(rule, f"step_size: {scalar_or_schedule!r:.100}", fix="Pass a schedule, lambda step: ...")
         )
-    return constant(step_size)
+    return constant(scalar_or_schedule)
 
 
 def constant(step_size: Any) -> Schedule:
@@ -475,14 +475,14 @@ def piecewise_constant(boundaries: Sequence[Any], values: Sequence[Any]) -> Sche
 # --- Gradients ----------------------------------------------------------------------------------------------
 
 
-def l2_norm(params: Any) -> Any:
+def l2_norm(tree: Any) -> Any:
     """Return the norm of the vector of all leaves.
 
     >>> from didax.example_libraries import optimizers
     >>> float(optimizers.l2_norm({'a': 3.0, 'b': 4.0}))
     5.0
     """
-    return dnp.sqrt(sum(dnp.vdot(x, x) for x in tree.leaves(params)))
+    return dnp.sqrt(sum(dnp.vdot(x, x) for x in tree_util.tree_leaves(tree)))
 
 
 def clip_grads(grad_tree: Any, max_norm: Any) -> Any:

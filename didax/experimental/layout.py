@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 @api_boundary
-def with_layout_constraint(x: T, layout: Layout) -> T:
+def with_layout_constraint(x: T, layouts: Layout) -> T:
     """The array itself: XLA chooses the order of its elements in memory. ArgumentError for other axes than the array's.
 
     >>> import didax.numpy as dnp
@@ -24,5 +24,5 @@ def with_layout_constraint(x: T, layout: Layout) -> T:
     6.0
     """
     array: Any = x
-    check_rank(layout, array.shape)
+    check_rank(layouts, array.shape)
     return x

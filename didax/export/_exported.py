@@ -123,11 +123,16 @@ class Exported:
     def __repr__(self) -> str:
         return f"Exported({self.fun_name}: {_listed(self.in_avals)} -> {_listed(self.out_avals)})"
 
-    def mlir_module(self) -> str:
-        """The StableHLO text; of a program of symbolic shapes that has no such form, the text of its jaxpr.
+    def mlir_module(self, serialized: bool = True) -> Any:
+        """The StableHLO text, without `serialized` a module of MLIR.
 
-        The first line of the latter says which operation lacks one.
+        Of a program of symbolic shapes that has no such form, the text of its jaxpr, whose first line says which
+        operation lacks one.
         """
+        if not serialized:
+            from didax.xla.program_views import module_of  # loads jaxlib's MLIR: on first need
+
+            return module_of(self.mlir_module())
         if self._text is None or not self.mlir_module_serialized.startswith(MARK):
             return module_text(self.mlir_module_serialized)
         return f"# {self._text.obstacle}\n{self._text.text}"

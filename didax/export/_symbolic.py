@@ -34,8 +34,8 @@ class SymbolicScope(Scope):
     """The names of shapes that are used together, and what is promised of their sizes.
 
     Args:
-      constraints: texts such as "b >= 3", "n <= 2*b" and "n == 2*b"; with `==` the left side, a name or a product of
-        names, is replaced by the right one. Each call of an exported program checks them.
+      constraints_str: texts such as "b >= 3", "n <= 2*b" and "n == 2*b"; with `==` the left side, a name or a
+        product of names, is replaced by the right one. Each call of an exported program checks them.
 
     >>> import didax as dx
     >>> scope = dx.export.SymbolicScope(["b >= 3"])
@@ -44,9 +44,9 @@ class SymbolicScope(Scope):
     True
     """
 
-    def __init__(self, constraints: Sequence[str] = ()):
+    def __init__(self, constraints_str: Sequence[str] = ()):
         super().__init__()
-        for text in constraints:
+        for text in constraints_str:
             self._add(text)
 
     def _add(self, text: str) -> None:

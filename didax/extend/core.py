@@ -76,7 +76,7 @@ def _be_jaxpr(caller: str, jaxpr: Any, fix: str) -> None:
         raise TypeError(message(rule, f"given: {type(jaxpr).__name__}", fix=f"Of a ClosedJaxpr, pass {fix}."))
 
 
-def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
+def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Callable[..., list[Any]]:
     """The program as a function of flat arguments that returns the list of its results.
 
     >>> import didax as dx
@@ -84,7 +84,7 @@ def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
     >>> [float(z) for z in jaxpr_as_fun(closed)(4.0, 5.0)]
     [20.0]
     """
-    return lambda *args: _eval_jaxpr(closed.jaxpr, [*closed.consts, *args])
+    return lambda *args: _eval_jaxpr(closed_jaxpr.jaxpr, [*closed_jaxpr.consts, *args])
 
 
 def run_under(trace: Trace, fun: Callable[..., T], args: Sequence[Any]) -> T:

@@ -138,11 +138,14 @@ def _transpose(self: Array, *axes: Any) -> Array:
 
 
 @array_function
-def _view(self: Array, dtype: DTypeLike = None) -> Array:
+def _view(self: Array, dtype: DTypeLike = None, type: None = None) -> Array:
     """Return the same bytes read as another dtype; the last axis grows or shrinks with the size of the elements.
 
-    A byte that is not 0 is True.
+    A byte that is not 0 is True. `type`, NumPy's class of the result, must be None.
     """
+    if type is not None:
+        rule, fix = "A view of an array is an array, of no other class.", "Leave type out."
+        raise NotImplementedError(message(rule, f"type: {type!r:.200}", fix=fix))
     if dtype is None:
         return self
     new, old = dtypes.dtype(dtype), self.dtype
@@ -320,7 +323,7 @@ def _array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
 
 
 @api_boundary
-def _to_device(self: Array, device: Any, /, *, stream: None = None) -> Array:
+def _to_device(self: Array, device: Any, *, stream: None = None) -> Array:
     """Return the array on a device; the arguments are the arguments of `device_put`."""
     if stream is not None:
         raise ValueError(message("to_device takes no stream.", f"stream: {stream!r}", fix="Leave it out."))

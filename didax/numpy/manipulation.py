@@ -46,7 +46,7 @@ __all__ = [
 
 
 @array_function
-def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any = None) -> Array:
+def astype(x: ArrayLike, dtype: DTypeLike, copy: bool = False, device: Any = None) -> Array:
     """Return `x` in another dtype; floats are truncated to integers, complex numbers lose their imaginary part.
 
     With `copy` the result has memory of its own even where `x` already has the dtype.

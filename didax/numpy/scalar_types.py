@@ -42,7 +42,7 @@ class ScalarType(type):
 
     dtype: np.dtype[Any]
 
-    def __call__(cls, x: Any = 0, /) -> Array:  # type: ignore[override]
+    def __call__(cls, x: Any = 0) -> Array:  # type: ignore[override]
         """Return an array of `x` in this dtype."""
         return array(x, cls.dtype)
 

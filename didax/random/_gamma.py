@@ -287,7 +287,7 @@ def _f(words: Any, dfnum: Any, dfden: Any, *, shape: tuple[int, ...], dtype: np.
 
 
 @array_function
-def t(key: Any, df: Any, shape: Any = (), dtype: Any = None) -> Any:
+def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return floats of Student's t: a standard normal number over the root of a chi-square number divided by `df`.
 
     >>> from didax import random

@@ -251,14 +251,14 @@ def key_impl(keys: Any) -> Any:
 
 
 @api_boundary
-def key_dtype(impl: Any = None) -> Any:
+def key_dtype(impl_spec: Any = None) -> Any:
     """Return the dtype of keys of an implementation.
 
     >>> from didax import random
     >>> random.key_dtype()
     key<fry>
     """
-    return resolve_impl(impl).dtype
+    return resolve_impl(impl_spec).dtype
 
 
 def _key_type(name: str, keys: Any) -> tuple[ShapedArray, PRNGImpl]:

@@ -12,6 +12,7 @@ which define the primitives.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,6 @@ from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
 from didax.scipy import _families as families
 from didax.scipy._families import bessel_jn, complex_gamma, complex_loggamma, complex_xlogy, sph_harm_y, wofz
-from didax.scipy._lists import of_list
 
 __all__ = [
     "bernoulli", "bessel_jn", "beta", "betainc", "betaincc", "betaln", "boxcox", "boxcox1p", "comb", "dawsn", "digamma",
@@ -61,8 +61,23 @@ _NAMES = {
 }  # fmt: skip
 
 
+_LISTED = ("expn", "hyp1f1", "hyp2f1", "log_ndtr", "ndtr", "spence")
+
+
+class _OfLists(ufunc):
+    """A ufunc that takes lists and tuples of numbers, too, which the others refuse."""
+
+    def _make_plan(self, args: Sequence[Any]) -> Any:
+        return self._call_lists if any([type(x) in (list, tuple) for x in args]) else super()._make_plan(args)
+
+    def _call_lists(self, *args: Any) -> Any:
+        return self(*[dnp.asarray(x) if type(x) in (list, tuple) else x for x in args])
+
+
 def _function(name: str, nin: int, doc: str, implementation: Any, kinds: str = "f") -> ufunc:
-    made = ufunc(name, nin, doc, operands="inexact", names=_NAMES.get(name, "x"), **{kinds: implementation})
+    made = (_OfLists if name in _LISTED else ufunc)(
+        name, nin, doc, operands="inexact", names=_NAMES.get(name, "x"), **{kinds: implementation}
+    )
     made.__module__ = __name__
     return made
 
@@ -140,7 +155,7 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     >>> float(special.log_ndtr(-100.0))
     -5005.52...
     """
-    return _log_ndtr(of_list(x))
+    return _log_ndtr(x)
 
 
 # --- Gamma functions ----------------------------------------------------------------------------------------

@@ -133,9 +133,9 @@ class SingleDeviceSharding(xe.SingleDeviceSharding):
         """Every device belongs to this process."""
         return True
 
-    def shard_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of the part each device holds."""
-        return shape
+        return global_shape
 
     def __repr__(self) -> str:
         return f"SingleDeviceSharding(device={self._device!r}, memory_kind={self.memory_kind})"

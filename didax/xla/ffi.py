@@ -88,7 +88,7 @@ def _c_api(platform: str) -> Any:
     return xe.pjrt_plugin_c_api(platform) if hasattr(xe, "pjrt_plugin_c_api") else None
 
 
-def pycapsule(function: Any) -> Any:
+def pycapsule(funcptr: Any) -> Any:
     """A capsule around the address of a C function, as ctypes or numba gives it.
 
     The address may be an int.
@@ -100,7 +100,7 @@ def pycapsule(function: Any) -> Any:
     new_capsule = ctypes.pythonapi.PyCapsule_New
     new_capsule.restype = ctypes.py_object
     new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    address = function if isinstance(function, int) else ctypes.cast(function, ctypes.c_void_p)
+    address = funcptr if isinstance(funcptr, int) else ctypes.cast(funcptr, ctypes.c_void_p)
     return new_capsule(address, None, None)
 
 
