@@ -515,11 +515,8 @@ def arange(
         dtype = pair[0]
     stated = dtypes.dtype(dtype)
     if bounds[2] == 0:
-        raise ValueError(
-            message(
-                "arange needs a step that leads from start to stop.", "step: 0", fix="Use a nonzero step."
-            )
-        )
+        rule = "arange needs a step that leads from start to stop."
+        raise ZeroDivisionError(message(rule, "step: 0", fix="Use a nonzero step."))
     whole = dtypes.is_integer(stated) or any(map(is_symbolic, bounds))
     if whole and all([isinstance(x, int | Dim) for x in bounds]):
         return placed(_integer_range(stated, *bounds), device)

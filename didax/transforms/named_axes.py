@@ -49,7 +49,7 @@ def named_axis(name: str) -> AxisData:
         raise NameError(
             message(
                 f"No mapped axis is named {name!r} here.",
-                f"axes in scope: {', '.join(axes) or 'none'}",
+                f"axes in scope: {', '.join(map(str, axes)) or 'none'}",
                 fix=f"Map the function with vmap(..., axis_name={name!r}), or use one of the names in scope.",
             )
         )

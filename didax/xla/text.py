@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.dims import is_symbolic
+from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
 from didax.xla.callbacks import HostCallback
 from didax.xla.device_text import DeviceWriter, Manual
@@ -59,9 +61,19 @@ def tensor_type(aval: ShapedArray) -> str:
     text = aval._hlo
     if text is None:
         numbers = aval.physical  # the words of random keys
+        _check_count(numbers)
         shape = "".join([f"{'?' if is_symbolic(n) else n}x" for n in numbers.shape])
         text = aval._hlo = f"tensor<{shape}{element_type(numbers.dtype)}>"
     return text
+
+
+def _check_count(aval: ShapedArray) -> None:
+    """ValueError for more bytes than a 64-bit integer counts: XLA would end the process."""
+    count = math.prod([n for n in aval.shape if not is_symbolic(n)])
+    if count * aval.dtype.itemsize >= 1 << 63 and 0 not in aval.shape:
+        rule = "An array has fewer than 2**63 bytes."
+        facts = f"array: {aval}, bytes: {count * aval.dtype.itemsize}"
+        raise ValueError(message(rule, facts, fix="Make its axes shorter."))
 
 
 class Value:

@@ -236,6 +236,12 @@ COLLECTIVES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+def test_names_that_are_no_strings_are_listed():
+    name: Any = ("n", 1)
+    with pytest.raises(NameError, match=r"axes in scope: \('n', 1\)"):
+        dx.vmap(lambda x: lax.psum(x, "i"), axis_name=name)(np.float32([1, 2]))
+
+
 @pytest.mark.parametrize("collective", COLLECTIVES.values(), ids=COLLECTIVES)
 @pytest.mark.parametrize("wrap", [lambda f: f, dx.jit, lambda f: dx.vmap(f, axis_name="j")])
 def test_a_name_that_is_not_mapped(collective, wrap):
