@@ -145,7 +145,8 @@ def check_values(program: Program, outcome: Outcome, compile_too: bool) -> None:
 
 def run_jax(program: Program) -> list[Any]:
     plain = apply_stack(jax_.root, jax_.program(program), program.stack)
-    return jax_.root.jit(plain, compiler_options=COMPILE_QUICKLY)(*program.inputs.values())
+    results = jax_.root.jit(plain, compiler_options=COMPILE_QUICKLY)(*program.inputs.values())
+    return jax_.root.block_until_ready(results)  # what fails while it runs is a refusal, too
 
 
 class Noise:
