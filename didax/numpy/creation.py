@@ -42,6 +42,7 @@ from didax.numpy.promotion import (
     as_array,
     as_array_of,
     as_operand,
+    beside_wide,
     broadcast,
     broadcast_shapes,
     cast,
@@ -555,9 +556,11 @@ def _integer_range(dtype: np.dtype[Any], start: int, stop: int, step: int) -> Ar
 
 
 def all_digits(name: str, dtype: DTypeLike, *ends: Any) -> Sequence[Any]:
-    """Return real numbers as arrays of the real dtype of a stated one that has 64 bits; anything else as it is."""
-    stated = None if dtype is None else dtypes.dtype(dtype)
-    if stated is None or not dtypes.is_inexact(stated) or dtypes.narrowed(stated) == stated:
+    """Return real numbers as arrays of the real dtype of a stated one that has 64 bits, or beside arrays of 64 bits."""
+    if dtype is None:
+        return beside_wide(*ends)
+    stated = dtypes.dtype(dtype)
+    if not dtypes.is_inexact(stated) or dtypes.narrowed(stated) == stated:
         return ends
     real = dtypes.real_dtype(stated)
     return [

@@ -25,6 +25,7 @@ from didax.numpy.promotion import (
     as_array,
     as_array_of,
     as_operand,
+    beside_wide,
     broadcast_shapes,
     checked_operand,
     promote,
@@ -177,7 +178,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     >>> dnp.array_equal([1, 2], [1, 3])
     Array(False, dtype=bool)
     """
-    x, y = asarray(a1), asarray(a2)
+    x, y = map(asarray, beside_wide(a1, a2))
     if x.shape != y.shape:
         if x.ndim == y.ndim and any(map(is_symbolic, x.shape + y.shape)):
             return _equal_at_some_sizes(x, y, equal_nan)
@@ -204,7 +205,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     >>> dnp.array_equiv(dnp.array([1, 1]), 1)
     Array(True, dtype=bool)
     """
-    x, y = asarray(a1), asarray(a2)
+    x, y = map(asarray, beside_wide(a1, a2))
     try:
         broadcast_shapes("array_equiv", [x.shape, y.shape])
     except ValueError:

@@ -7,7 +7,7 @@ the shapes of the results depend on them. Read next: `manipulation.py`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -31,12 +31,11 @@ from didax.numpy.promotion import (
     DTypeLike,
     as_array,
     as_array_of,
+    beside_wide,
     cast,
-    checked_operand,
     lifted,
     no_out,
     promote_dtypes,
-    result_pair,
 )
 from didax.numpy.reductions import canonical_axis
 from didax.numpy.selection import argsort, flatnonzero
@@ -62,15 +61,7 @@ def _arrays(name: str, xs: Any) -> list[Array]:
             )
         )
     xs = xs if isinstance(xs, Array) else list(xs)
-    if not any([type(x) in (int, float) for x in xs]):
-        return [as_array(name, x, i) for i, x in enumerate(xs)]
-    dtype, _ = result_pair(*[checked_operand(name, x, i) for i, x in enumerate(xs)])
-    if dtypes.narrowed(dtype) == dtype:
-        return [as_array(name, x, i) for i, x in enumerate(xs)]
-    return [
-        as_array_of(name, x, dtype, True) if type(x) in (int, float) else as_array(name, x, i)
-        for i, x in enumerate(xs)
-    ]
+    return [as_array(name, x, i) for i, x in enumerate(beside_wide(*xs))]
 
 
 def _are_rows(xs: Any) -> bool:
@@ -80,7 +71,7 @@ def _are_rows(xs: Any) -> bool:
 
 def _formed(xs: Any, form: Callable[[Any], Array]) -> Any:
     """The arrays to join, each brought into a form."""
-    return vmap(form)(xs) if _are_rows(xs) else [form(x) for x in xs]
+    return vmap(form)(xs) if _are_rows(xs) else [form(x) for x in beside_wide(*xs)]
 
 
 def _joined_rows(rows: Array, axis: int, dtype: DTypeLike) -> Array:
@@ -238,12 +229,17 @@ def block(arrays: Any) -> Array:
            [0., 0., 0.]], dtype=float32)
     """
     depth = _list_depth(arrays)
-    ndim = max([depth, *[as_array("block", x).ndim for x in _list_leaves(arrays)]])
-    return _joined_lists(arrays, -depth, ndim)
+    leaves = beside_wide(*_list_leaves(arrays))
+    ndim = max([depth, *[as_array("block", x).ndim for x in leaves]])
+    return _joined_lists(_with_leaves(arrays, iter(leaves)), -depth, ndim)
 
 
 def _list_leaves(x: Any) -> list[Any]:
     return [leaf for item in x for leaf in _list_leaves(item)] if isinstance(x, list) else [x]
+
+
+def _with_leaves(x: Any, leaves: Iterator[Any]) -> Any:
+    return [_with_leaves(item, leaves) for item in x] if isinstance(x, list) else next(leaves)
 
 
 def _list_depth(x: Any) -> int:
@@ -274,6 +270,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     >>> dnp.append(dnp.array([1, 2]), 3)
     Array([1, 2, 3], dtype=int32)
     """
+    arr, values = beside_wide(arr, values)
     x, new = promote_dtypes("append", as_array("append", arr, "arr"), values)
     return concatenate([x, lifted(new)], axis)
 

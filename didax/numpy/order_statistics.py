@@ -21,7 +21,16 @@ from didax.core import dtypes
 from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
 from didax.numpy import ufuncs
-from didax.numpy.promotion import ArrayLike, as_array, as_array_of, broadcast, cast, constant, inexact, no_out
+from didax.numpy.promotion import (
+    ArrayLike,
+    as_array,
+    as_array_of,
+    broadcast,
+    cast,
+    constant,
+    inexact,
+    no_out,
+)
 from didax.numpy.reductions import Axis, canonical_axes, cumsum, weights_over
 from didax.numpy.reductions import all as all_of
 from didax.numpy.reductions import any as any_of
@@ -91,6 +100,11 @@ def _quantile(
     if keepdims:
         kept = tuple([1 if i in axes else n for i, n in enumerate(x.shape)])
     return reshape(result, (*probability.shape, *kept))
+
+
+def _share(q: Any) -> Any:
+    """Percents as shares of 1; a Python number stays one, and keeps its digits for the dtype of the elements."""
+    return q / 100 if type(q) in (int, float) else ufuncs.divide(q, 100)
 
 
 def _axes_last(x: Array, axes: tuple[int, ...]) -> Array:
@@ -232,7 +246,16 @@ def percentile(
     >>> dnp.percentile(dnp.array([0.0, 1.0, 2.0]), 25)
     Array(0.5, dtype=float32)
     """
-    return quantile(a, ufuncs.divide(q, 100), axis, out, overwrite_input, method, keepdims, weights=weights)
+    return quantile(
+        a,
+        _share(q),
+        axis,
+        out,
+        overwrite_input,
+        method,
+        keepdims,
+        weights=weights,
+    )
 
 
 @evaluated_whole
@@ -255,7 +278,14 @@ def nanpercentile(
     Array(1., dtype=float32)
     """
     return nanquantile(
-        a, ufuncs.divide(q, 100), axis, out, overwrite_input, method, keepdims, weights=weights
+        a,
+        _share(q),
+        axis,
+        out,
+        overwrite_input,
+        method,
+        keepdims,
+        weights=weights,
     )
 
 

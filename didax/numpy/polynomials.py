@@ -25,7 +25,15 @@ from didax.numpy.joining import concatenate
 from didax.numpy.linear import outer
 from didax.numpy.manipulation import atleast_1d, diag
 from didax.numpy.padding import pad
-from didax.numpy.promotion import ArrayLike, as_array, broadcast, broadcast_shapes, cast, promote_dtypes
+from didax.numpy.promotion import (
+    ArrayLike,
+    as_array,
+    beside_wide,
+    broadcast,
+    broadcast_shapes,
+    cast,
+    promote_dtypes,
+)
 from didax.numpy.reductions import sum as array_sum
 from didax.numpy.signals import convolve
 from didax.primitives.narrow import halves_in_float32
@@ -37,7 +45,7 @@ __all__ = [
 
 def _coefficients(name: str, *args: Any, to_inexact: bool = False, many: bool = False) -> list[Array]:
     """The coefficients as arrays of one dtype: vectors, or with `many` the polynomials along the first axis."""
-    xs = [atleast_1d(as_array(name, x, i)) for i, x in enumerate(args)]
+    xs = [atleast_1d(as_array(name, x, i)) for i, x in enumerate(beside_wide(*args))]
     for x in xs:
         if x.ndim != 1 and not many:
             fix = "Pass one polynomial; vmap over more."

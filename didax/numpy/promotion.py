@@ -135,6 +135,21 @@ def as_array_of(
     return cast(as_array(name, x, argument), dtype, weak_type)
 
 
+def beside_wide(*operands: Any) -> list[Any]:
+    """Return the operands, of which a Python number beside an array of 64 bits is a weak array of 64 bits.
+
+    For functions that make an array of each operand before the operands promote: alone, the number would be narrowed.
+    """
+    arrays = [x for x in operands if isinstance(x, Array)]
+    numbers = [x for x in operands if type(x) in (int, float)]
+    if not numbers or not any([dtypes.narrowed(x.dtype) != x.dtype for x in arrays]):
+        return list(operands)
+    dtype, _ = result_pair(*arrays, *numbers)
+    if dtypes.narrowed(dtype) == dtype:
+        return list(operands)
+    return [as_array_of("asarray", x, dtype, True) if type(x) in (int, float) else x for x in operands]
+
+
 def constant(value: Any, dtype: np.dtype[Any]) -> Array:
     """Return a number as an array of the given dtype; a NumPy scalar would be narrowed beside other operands."""
     return (

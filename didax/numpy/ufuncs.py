@@ -26,6 +26,7 @@ from didax.numpy.promotion import (
     as_array,
     as_array_of,
     as_operand,
+    beside_wide,
     broadcast,
     broadcast_ranked,
     cast,
@@ -742,6 +743,7 @@ def clip(arr: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = N
     >>> dnp.clip(dnp.array([-1, 5]), 0, 3)
     Array([0, 3], dtype=int32)
     """
+    arr, min, max = beside_wide(arr, min, max)
     x = as_array("clip", arr, "arr")
     for name, limit in (("arr", arr), ("min", min), ("max", max)):
         if limit is not None and dtypes.is_complex(pair_of(checked_operand("clip", limit, name))[0]):

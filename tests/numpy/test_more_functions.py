@@ -9,7 +9,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
-from didax import export
+from didax import export, nn
 from didax.core.errors import TracerIntegerConversionError
 from tests.numpy.oracle import assert_same, check, compare, sample
 
@@ -473,6 +473,15 @@ def test_bincount_of_negative_numbers_alone() -> None:
         (lambda x: dnp.fill_diagonal(x[None], 0.7, inplace=False)[0], [0.7, 0.2]),
         (lambda x: dnp.piecewise(x, [x < 0.15], [0.7, 0.3]), [0.7, 0.3]),
         (lambda x: dnp.histogram(x, 1, range=(0.1, 0.7))[1], [0.1, 0.7]),
+        (lambda x: dnp.linspace(x[0], 0.7, 2), [0.1, 0.7]),
+        (lambda x: dnp.hstack([x[0], 0.7]), [0.1, 0.7]),
+        (lambda x: dnp.block([[x[0], 0.7]])[0], [0.1, 0.7]),
+        (lambda x: dnp.append(0.7, x[0]), [0.7, 0.1]),
+        (lambda x: dnp.array_equal(x[0], 0.1), True),
+        (lambda x: dnp.array_equiv(x[:1].astype("int64") + 2**40, 2**40), True),
+        (lambda x: dnp.clip(0.7, x[0], x + 1), 0.7),
+        (lambda x: dnp.percentile(x, 0.3), 0.1003),
+        (lambda x: nn.logsumexp(x[:1] * 0, b=0.7), np.log(0.7)),
     ],
 )
 def test_numbers_beside_wider_dtypes_keep_their_digits(f, wanted):

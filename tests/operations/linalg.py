@@ -72,7 +72,11 @@ def row(name: str, fun: Any, reference: Any, *draws: Draw, dtypes: Any = DTYPES,
 
 def same(name: str, label: str, *draws: Draw, **options: Any) -> Operation:
     """A function of both libraries' `lax.linalg`."""
-    more = {key: options.pop(key) for key in ("dtypes", "differentiable", "corners") if key in options}
+    more = {
+        key: options.pop(key)
+        for key in ("dtypes", "differentiable", "corners", "signed_zeros")
+        if key in options
+    }
     ours, theirs = getattr(lax.linalg, name), getattr(jax.lax.linalg, name)
 
     def as_tuple(y: Any) -> Any:
@@ -251,8 +255,16 @@ def empty(*shapes: tuple[int, ...]) -> Callable[[np.dtype[Any]], list[tuple[np.n
 
 
 ROWS = [
-    same("cholesky", "cholesky", hermitian(2, 3, 3), corners=positive_or_not),
-    same("cholesky", "cholesky of one triangle", hermitian(3, 3), symmetrize_input=False, dtypes=WIDE),
+    # above the diagonal the derivative is a product of triangles, a sum of zeros
+    same("cholesky", "cholesky", hermitian(2, 3, 3), corners=positive_or_not, signed_zeros=False),
+    same(
+        "cholesky",
+        "cholesky of one triangle",
+        hermitian(3, 3),
+        symmetrize_input=False,
+        dtypes=WIDE,
+        signed_zeros=False,
+    ),
     solve_row((2, 3)),
     solve_row((2, 3, 2), "left_side"),
     solve_row((2, 3, 2), "left_side", "lower", "transpose_a"),
