@@ -120,7 +120,7 @@ def _holds_numbers(value: Any) -> bool:
 
 
 def _key(value: Any) -> Any:
-    kind: Any = type(value)
+    kind = cast(Any, type(value))
     if kind in _EQUAL_BY_BITS:  # first: the most frequent, and nothing else has to be asked
         return kind, value
     if kind is float and value == value and value != 0:
@@ -134,7 +134,9 @@ def _key(value: Any) -> Any:
     if issubclass(kind, _FLOATS):  # `==` fails for NaN, and for zeros of different signs
         return kind, repr(value) if value != value or 0 in (value, value.real, value.imag) else value
     if _is_compared_by_fields(kind):
-        _compared_fields[kind] = tuple([field.name for field in dataclasses.fields(kind) if field.compare])
+        _compared_fields[kind] = tuple(
+            [field.name for field in dataclasses.fields(cast(Any, value)) if field.compare]
+        )
         return _key(value)
     return kind, value
 
