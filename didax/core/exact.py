@@ -120,7 +120,7 @@ def _holds_numbers(value: Any) -> bool:
 
 
 def _key(value: Any) -> Any:
-    kind = cast(Any, type(value))
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]  # a cast would be a call
     if kind in _EQUAL_BY_BITS:  # first: the most frequent, and nothing else has to be asked
         return kind, value
     if kind is float and value == value and value != 0:
