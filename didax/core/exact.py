@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -119,18 +120,31 @@ def _holds_numbers(value: Any) -> bool:
 
 
 def _key(value: Any) -> Any:
-    kind = cast("type[Any]", type(value))
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]  # a cast would be a call
+    if kind in _EQUAL_BY_BITS:  # first: the most frequent, and nothing else has to be asked
+        return kind, value
+    if kind is float and value == value and value != 0:
+        return float, value
     if isinstance(value, tuple):
         return kind, *map(_key, cast("tuple[Any, ...]", value))
+    if (names := _compared_fields.get(kind)) is not None:
+        return kind, *[_key(getattr(value, name)) for name in names]
     if isinstance(value, frozenset):
         return kind, frozenset(map(_key, cast("frozenset[Any]", value)))
     if issubclass(kind, _FLOATS):  # `==` fails for NaN, and for zeros of different signs
         return kind, repr(value) if value != value or 0 in (value, value.real, value.imag) else value
     if _is_compared_by_fields(kind):
-        return kind, *(
-            _key(getattr(value, field.name)) for field in dataclasses.fields(value) if field.compare
+        _compared_fields[kind] = tuple(
+            [field.name for field in dataclasses.fields(cast(Any, value)) if field.compare]
         )
+        return _key(value)
     return kind, value
+
+
+# Values of these types that are equal, and of one type, are the same.
+_EQUAL_BY_BITS = frozenset([bool, int, str, bytes, type(None)])
+# The fields of dataclasses that `==` compares, looked up once.
+_compared_fields: WeakKeyDictionary[Any, tuple[str, ...]] = WeakKeyDictionary()
 
 
 def _is_compared_by_fields(kind: Any) -> bool:

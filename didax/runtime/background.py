@@ -60,6 +60,11 @@ class Uncompiled:
         )
 
     @property
+    def has_warned(self) -> bool:
+        """Whether a call was evaluated, or begun to be, and warned of donations that are of no use."""
+        return self.calls > 0 or self.must_compile
+
+    @property
     def evaluated(self) -> float:
         """Seconds that all calls took, by estimate."""
         return self.calls * self.cost.evaluating + self.missing
@@ -80,15 +85,18 @@ def run_uncompiled(program: Program, args: Sequence[Any]) -> list[Any] | None:
         known = program.uncompiled = Uncompiled(program)
     if known.waits:
         return None
-    donated = program.donated_inputs
-    donation.check(args, donated)
+    donated = program.donated
+    captured, arguments = args[: program.num_captured], args[program.num_captured :]
+    if True in donated and not known.calls:
+        program.warn_of_unusable_donations()
+    donation.check(arguments, donated, captured)
     budget = float("inf") if known.cost.calls_python else max(known.cost.compiling, known.cost.evaluating)
     try:
         outs = evaluate(program.jaxpr, args, Budget(budget))
     except TooLong:
         known.must_compile = True
         return None
-    donation.take(args, donated, outs)
+    donation.take(arguments, donated, outs)
     known.calls += 1
     if not known.requested and known.is_worth_compiling():
         _request(program, known)

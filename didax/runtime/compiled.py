@@ -282,8 +282,8 @@ class Program:
     def _compile(self, where: Any, listener: Listener, anew: bool = False) -> Executable:
         from didax.xla.compile import compile_text  # loads jaxlib: on first need
 
-        if True in self.donated:
-            donation.warn_of_unusable(self.jaxpr, len(self._constants), self.donated, self._replaced)
+        if True in self.donated and not (self.uncompiled is not None and self.uncompiled.has_warned):
+            self.warn_of_unusable_donations()
         callbacks: list[HostCallback] = []
         partition = where if isinstance(where, Partition) else None
         name = self.jaxpr.name
@@ -328,6 +328,15 @@ class Program:
             ]
         return executable
 
+    @property
+    def num_captured(self) -> int:
+        """How many of the jaxpr's inputs, the first ones, are captured values."""
+        return len(self._constants)
+
+    def warn_of_unusable_donations(self) -> None:
+        """Warn of donated arguments whose memory no result can take."""
+        donation.warn_of_unusable(self.jaxpr, len(self._constants), self.donated, self._replaced)
+
     def run(self, args: Sequence[Any]) -> list[Any]:
         """Results for concrete arguments, all of which are given, those that no result depends on as well."""
         flow = self.key_flow
@@ -358,7 +367,7 @@ class Program:
             if True in self.donated:
                 donation.detach(args, self.donated)
                 if partition is not None:
-                    donation.refuse_twice([*args, *self._constants], self.donated)
+                    donation.refuse_twice(args, self.donated, self._constants)
             if partition is not None:
                 buffers = buffers_for(executable.in_shardings, [*self._constants, *args])
             else:

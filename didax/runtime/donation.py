@@ -73,24 +73,25 @@ def _size(x: Any) -> int:
     return x.aval.size * x.aval.dtype.itemsize
 
 
-def check(args: Sequence[Any], donated: Sequence[bool]) -> None:
-    """Raise what a compiled program raises of arrays that are gone, or donated in one place and passed in another."""
+def check(args: Sequence[Any], donated: Sequence[bool], captured: Sequence[Any]) -> None:
+    """Raise what a compiled program raises of arrays that are gone, or donated in one place and needed in another."""
     if any(isinstance(x, ConcreteArray) and x.is_deleted() for x in args):
         raise explain(RuntimeError("deleted"), args, donated)
     if True in donated:
-        refuse_twice(args, donated)
+        refuse_twice(args, donated, captured)
 
 
-def refuse_twice(args: Sequence[Any], donated: Sequence[bool]) -> None:
-    """RuntimeError where an array is donated in one place and passed in another.
+def refuse_twice(args: Sequence[Any], donated: Sequence[bool], captured: Sequence[Any]) -> None:
+    """RuntimeError where an array is donated in one place, and passed in another or captured.
 
     XLA says so itself of programs on one device. A program on several devices would end the process.
     """
-    buffers = [id(x if x._buffer is None else x._buffer) for x in args if isinstance(x, ConcreteArray)]
+    arrays = [x for x in (*args, *captured) if isinstance(x, ConcreteArray)]
+    buffers = [id(x if x._buffer is None else x._buffer) for x in arrays]
     if len(set(buffers)) == len(buffers):
         return
     raised = RuntimeError("same buffer twice")
-    if (explained := explain(raised, args, donated)) is not raised:
+    if (explained := explain(raised, args, donated, captured)) is not raised:
         raise explained
 
 

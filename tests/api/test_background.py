@@ -283,6 +283,19 @@ def test_donated_in_one_place_and_passed_in_another():
     x = dnp.ones(3) + 1
     with pytest.raises(RuntimeError, match="twice"):
         in_background(lambda x, y: x + y, donate_argnums=0)(x, x)
+    with pytest.raises(RuntimeError, match=r"also one that the compiled function captured(.|\n)*array 0"):
+        in_background(lambda y: y + x, donate_argnums=0)(x)
+
+
+def test_a_donation_that_is_of_no_use_is_a_warning_of_the_first_call(compiled):
+    f = in_background(lambda x: x.sum(), donate_argnums=0)
+    with pytest.warns(UserWarning, match="not usable") as warned:
+        f(dnp.ones(3))
+    assert [w.filename for w in warned] == [__file__]
+    for _ in range(CALLS):
+        f(dnp.ones(3))
+    dx.wait_for_compilations()
+    assert compiled == ["<lambda>"]  # without a second warning, which would be an error
 
 
 def test_errors_are_those_of_the_call():
