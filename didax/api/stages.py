@@ -305,12 +305,9 @@ class Traced(Stage):
         """The function, staged anew for each platform."""
         check_platforms("lowering_platforms", platforms)
         if self._again is None:
-            rule, fix = (
-                "A program of padded arrays is lowered for the platform of the process.",
-                "Leave bucket= out.",
-            )
+            rule = "A program of padded arrays is lowered for the platform of the process."
             facts = f"function: {self.fun_name}, lowering_platforms: {', '.join(platforms)}"
-            raise ValueError(message(rule, facts, fix=fix))
+            raise ValueError(message(rule, facts, fix="Leave bucket= out."))
         staged: dict[str, Traced] = {}
         for name in platforms:
             with config.override(lowering_platform=name):

@@ -16,6 +16,7 @@ import didax
 from didax.api.flat import argument_names
 from didax.api.jit import JitFunction
 from didax.as_jax.hijax import changes, cur_qdd, is_high, note_made, typeof
+from didax.as_jax.mode import NAMED_IN_JAX
 from didax.core import config, pytree
 from didax.core.errors import api_boundary, message
 from didax.core.source import describe_function
@@ -91,7 +92,6 @@ class HighJitFunction(JitFunction[Any, Any]):
     """A jitted function whose arguments may be values of declared types."""
 
     __slots__ = ()
-    __module__ = "jaxlib._jax"  # programs see by the name of the class that a function is jitted
 
     def call_by_signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result for any arguments."""
@@ -131,7 +131,8 @@ class HighJitFunction(JitFunction[Any, Any]):
                 raise ValueError(message(rule, *facts, fix="Pass it once."))
 
 
-HighJitFunction.__name__ = HighJitFunction.__qualname__ = "PjitFunction"
+HighJitFunction.__module__, HighJitFunction.__qualname__ = NAMED_IN_JAX[JitFunction]
+HighJitFunction.__name__ = HighJitFunction.__qualname__
 
 
 @functools.wraps(didax.jit)

@@ -48,9 +48,7 @@ class State:
     compile_in_background: bool = False
     no_tracing: bool = False
     no_execution: bool = False
-    lowering_platform: Any = (
-        None  # the one that programs are staged and written for; None: that of the process
-    )
+    lowering_platform: Any = None  # which programs are staged and written for; None: that of the process
     user_contexts: Any = ()  # the values of `make_user_context`, as pairs
     mesh: Any = None  # the one that specs without a mesh refer to: see `core/sharding.py`
     default_device: Any = (

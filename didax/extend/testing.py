@@ -657,9 +657,8 @@ def _moved(x: Any, up: bool) -> Any:
         near, far, nothing = (1.125, 2.0, 0.125) if up else (0.875, 0.5, -0.125)
         exact = numbers.astype(np.complex128 if kind == "c" else np.float64)
         rounded = (exact * near).astype(x.dtype)
-        moved = np.where(
-            rounded == numbers, exact * far, exact * near
-        )  # a narrow dtype has no number so near
+        # A narrow dtype has no number so near.
+        moved = np.where(rounded == numbers, exact * far, exact * near)
         moved = np.where(np.isfinite(exact), np.where(exact == 0, nothing, moved), 1.0)
     return as_concrete(dnp.asarray(moved.astype(x.dtype), dtype=x.dtype))
 

@@ -21,16 +21,7 @@ from didax.core import dtypes
 from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
 from didax.numpy import ufuncs
-from didax.numpy.promotion import (
-    ArrayLike,
-    as_array,
-    as_array_of,
-    broadcast,
-    cast,
-    constant,
-    inexact,
-    no_out,
-)
+from didax.numpy.promotion import ArrayLike, as_array, as_array_of, broadcast, cast, constant, inexact, no_out
 from didax.numpy.reductions import Axis, canonical_axes, cumsum, weights_over
 from didax.numpy.reductions import all as all_of
 from didax.numpy.reductions import any as any_of
@@ -246,16 +237,7 @@ def percentile(
     >>> dnp.percentile(dnp.array([0.0, 1.0, 2.0]), 25)
     Array(0.5, dtype=float32)
     """
-    return quantile(
-        a,
-        _share(q),
-        axis,
-        out,
-        overwrite_input,
-        method,
-        keepdims,
-        weights=weights,
-    )
+    return quantile(a, _share(q), axis, out, overwrite_input, method, keepdims, weights=weights)
 
 
 @evaluated_whole
@@ -277,16 +259,7 @@ def nanpercentile(
     >>> dnp.nanpercentile(dnp.array([0.0, dnp.nan, 2.0]), 50)
     Array(1., dtype=float32)
     """
-    return nanquantile(
-        a,
-        _share(q),
-        axis,
-        out,
-        overwrite_input,
-        method,
-        keepdims,
-        weights=weights,
-    )
+    return nanquantile(a, _share(q), axis, out, overwrite_input, method, keepdims, weights=weights)
 
 
 @evaluated_whole

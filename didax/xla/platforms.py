@@ -41,7 +41,7 @@ def joined(texts: Mapping[str, str]) -> str:
     """One module of the modules for several platforms, whose arguments and results have the same types."""
     if len(texts) == 1:
         return next(iter(texts.values()))
-    parts = [_renamed(text, platform) for platform, text in texts.items()]
+    parts = [_renamed(text, name) for name, text in texts.items()]
     found = _MAIN.search(next(iter(texts.values())))
     assert found is not None
     types = re.findall(r"%arg\d+: (tensor<[^\s,{)]+>)", found[1])
@@ -49,9 +49,9 @@ def joined(texts: Mapping[str, str]) -> str:
     results = re.findall(r"tensor<[^\s,{)]+>", found[2])
     kind = f"({', '.join(types)}) -> ({', '.join(results)})"
     branches: list[str] = []
-    for platform in texts:
+    for name in texts:
         head, outs = _named_results("own", results)
-        call = f"{head}func.call @main_{platform}({', '.join(operands)}) : {kind}"
+        call = f"{head}func.call @main_{name}({', '.join(operands)}) : {kind}"
         branches.append(f"{{\n{call}\nstablehlo.return {outs}\n}}")
     arguments = ["%platform: tensor<i32>", *[f"{x}: {t}" for x, t in zip(operands, types, strict=True)]]
     head, outs = _named_results("out", results)
@@ -71,9 +71,9 @@ def _named_results(name: str, types: Sequence[str]) -> tuple[str, str]:
     return f"%{name}{count} = ", f"{', '.join(values)} : {', '.join(types)}"
 
 
-def _renamed(text: str, platform: str) -> str:
+def _renamed(text: str, name: str) -> str:
     """The functions of a module, with the platform in their names."""
     defined = "|".join(map(re.escape, sorted(_DEFINED.findall(text), key=len, reverse=True)))
     body = text[text.index("{\n") + 2 : text.rindex("}")].rstrip()
-    body = re.sub(rf"(?<!custom_call )@({defined})\b", rf"@\1_{platform}", body)
+    body = re.sub(rf"(?<!custom_call )@({defined})\b", rf"@\1_{name}", body)
     return body.replace("func.func public @main_", "func.func private @main_", 1)

@@ -139,17 +139,11 @@ def _qr_tangents(q: Any, r: Any, t: Any) -> list[Any]:
     turn = sub(below, adjoint(below))
     if dtypes.is_complex(aval_of(c).dtype):
         turn = add(turn, sub(on_diagonal(c), real_diagonal(c)))
-    if may_exceed(
-        k_all, k if dtypes.is_complex(aval_of(q).dtype) else k + 1
-    ):  # one real column keeps its sign
-        turn = add(
-            turn,
-            pad(
-                _turn_of_complement(q, matmul(q, turn), k),
-                scalar_like(0, aval_of(c).dtype),
-                ((0, 0, 0),) * (ndim - 2) + ((k, 0, 0),) * 2,
-            ),
-        )
+    fixed = k if dtypes.is_complex(aval_of(q).dtype) else k + 1  # one real column keeps its sign
+    if may_exceed(k_all, fixed):
+        complement = _turn_of_complement(q, matmul(q, turn), k)
+        lows = ((0, 0, 0),) * (ndim - 2) + ((k, 0, 0),) * 2
+        turn = add(turn, pad(complement, scalar_like(0, aval_of(c).dtype), lows))
     q_dot = matmul(q, turn)
     if may_exceed(m, k_all):  # n = k, where it does exceed; else q is square, and there is nothing outside
         outside = slice_axis(sub(t, matmul(q, moved)), 0, k, ndim - 1)
@@ -213,8 +207,8 @@ def _pivoted(x: Any) -> tuple[Any, list[Any], Any]:
 
 
 def _lower_reflections(ctx: FunctionContext, x: Value) -> list[Value]:
-    call, routine = (lapack_call, "geqrf") if platform() == "cpu" else (cuda_call, "cusolver_geqrf")
-    return call(ctx, routine, [x], [x.aval, with_matrix(x.aval, min_dim(*x.aval.shape[-2:]))])
+    call, name = (lapack_call, "geqrf") if platform() == "cpu" else (cuda_call, "cusolver_geqrf")
+    return call(ctx, name, [x], [x.aval, with_matrix(x.aval, min_dim(*x.aval.shape[-2:]))])
 
 
 class HouseholderProduct(Factorization):
