@@ -330,9 +330,9 @@ on_clear(_staged.cache_clear)
 
 
 def lower_as(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A `lower` rule for a class: the operations that `f(*operands, **params)`, a function of arrays, is made of.
+    """A `lower` rule, for a class, `unary` or `binary`: the operations that the function of arrays `f` is made of.
 
-    `f` returns an array, or a list of them where the primitive has `multiple_results`. It captures no arrays.
+    `f(*operands, **params)` returns an array, or a list where the primitive has `multiple_results`. It captures none.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> from didax.extend.core import Primitive
@@ -344,9 +344,11 @@ def lower_as(f: Callable[..., Any]) -> Callable[..., Any]:
     5.0
     """
 
-    def lower(self: Primitive, ctx: FunctionContext, *operands: Value, **params: Any) -> Any:
+    def lower(*given: Any, **params: Any) -> Any:
+        of_class = isinstance(given[0], Primitive)  # a method is given its primitive before the context
+        ctx, *operands = given[of_class:]
         outs = lower_function(ctx, f, operands, **params)
-        return outs if self.multiple_results else outs[0]
+        return outs if of_class and given[0].multiple_results else outs[0]
 
     return lower
 
