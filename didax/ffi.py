@@ -58,13 +58,27 @@ def register_ffi_target(
 
 @api_boundary
 def register_ffi_type(name: str, type_registration: Mapping[str, Any], platform: str = "cpu") -> None:
-    """Make the type of a function's state known: a dict with capsules of its "type_id" and "type_info"."""
+    """Make the type of a function's state known: a dict with capsules of its "type_id" and "type_info".
+
+    >>> import didax as dx
+    >>> import ctypes
+    >>> library = ctypes.CDLL("libcounter.so")  # doctest: +SKIP
+    >>> symbols = {"type_id": library.TypeId, "type_info": library.TypeInfo}  # doctest: +SKIP
+    >>> state = {name: dx.ffi.pycapsule(symbol) for name, symbol in symbols.items()}  # doctest: +SKIP
+    >>> dx.ffi.register_ffi_type("counter", state)  # doctest: +SKIP
+    """
     ffi.register_type(name, type_registration, platform)
 
 
 @api_boundary
 def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
-    """Make the type of a function's state known by a capsule of its type id, into which XLA writes the number."""
+    """Make the type of a function's state known by a capsule of its type id, into which XLA writes the number.
+
+    >>> import didax as dx
+    >>> import ctypes
+    >>> library = ctypes.CDLL("libcounter.so")  # doctest: +SKIP
+    >>> dx.ffi.register_ffi_type_id("counter", dx.ffi.pycapsule(library.TypeId))  # doctest: +SKIP
+    """
     ffi.register_type(name, {"type_id": obj}, platform)
 
 

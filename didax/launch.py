@@ -150,7 +150,12 @@ def _free_address() -> str:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; returns the exit status.
+
+    >>> from didax.launch import main
+    >>> main(["-n", "2", "-m", "my_package.train", "--steps", "100"])  # doctest: +SKIP
+    0
+    """
     found = _arguments(given)
     command = [sys.executable, *(["-m"] if found.module else []), found.script, *found.arguments]
     environment = os.environ | {

@@ -22,7 +22,12 @@ JAXLIB_BELOW = "0.12"
 
 
 def installed_jaxlib() -> str | None:
-    """Return the version of the jaxlib that an import would load, or None; imports nothing of it."""
+    """Return the version of the jaxlib that an import would load, or None; imports nothing of it.
+
+    >>> from didax import version
+    >>> found = version.installed_jaxlib()
+    >>> version.check_jaxlib(found)  # raises ImportError where the version does not suit
+    """
     spec = find_spec("jaxlib")
     if spec is None or spec.origin is None:  # not installed, or an empty folder left by an uninstall
         return None

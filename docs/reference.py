@@ -43,15 +43,10 @@ OPERANDS = {
     3: (("2.0", "3.0", "dnp.array([0.25, 0.5])"),),
     4: (("1.0", "2.0", "3.0", "dnp.array([0.25, 0.5])"),),
 }
-# The classes of jaxlib that have no docstring.
-OF_JAXLIB = {
-    "PyTreeDef": "The structure of a pytree: its nodes, and places for its leaves. `tree.structure` makes one.",
-    "default_registry": "jaxlib's registry of the types of nodes; `tree_util.register_pytree_node` adds to it.",
-    "DictKey": "A step of a path to a leaf: the item of a dictionary with the key `key`.",
-    "FlattenedIndexKey": "A step of a path to a leaf: child number `key` of a node whose type names no keys.",
-    "GetAttrKey": "A step of a path to a leaf: the attribute `name` of an object.",
-    "ProfileOptions": "What jaxlib's profiler records: how much of the host, of Python and of devices.",
-    "SequenceKey": "A step of a path to a leaf: item number `idx` of a list or a tuple.",
+# Sections for names whose docstrings hold no example, by module and name: prose, and a session of Python.
+WRITTEN = {
+    section.partition("\n")[0]: section.partition("\n")[2].strip()
+    for section in (ROOT / "docs/reference_examples.txt").read_text().split("\n## ")[1:]
 }
 
 
@@ -89,9 +84,25 @@ def defined_here(module: ModuleType, x: Any) -> bool:
     return home.startswith(package) and not inspect.ismodule(x)
 
 
-def docstring_of(x: Any, name: str = "") -> str:
-    """The docstring of an object, or of what it is an instance of; "" without one."""
-    return inspect.getdoc(x) or OF_JAXLIB.get(name, "")
+def docstring_of(x: Any, name: str = "", module: str = "") -> str:
+    """The docstring of an object, or of what it is an instance of, with the section written for it; "" without any."""
+    prose, session = written(name, x, module)
+    return "\n\n".join(filter(None, [prose or inspect.getdoc(x) or "", session]))
+
+
+def written(name: str, x: Any, module: str) -> tuple[str, str]:
+    """The prose and the session of the section of a name; where a name is that of another module, its section there."""
+    section = WRITTEN.get(f"{module}.{name}", "")
+    if not section and not is_constant(x):
+        section = next((text for key, text in WRITTEN.items() if object_of(key) is x), "")
+    prose, mark, session = section.partition(">>> ")
+    return prose.strip(), mark + session
+
+
+def object_of(key: str) -> Any:
+    """The object that a section is about."""
+    module, _, name = key.rpartition(".")
+    return getattr(importlib.import_module(module), name)
 
 
 def is_constant(x: Any) -> bool:
@@ -103,7 +114,7 @@ def undocumented(module: str) -> list[str]:
     """The public names of a module without a docstring."""
     loaded = importlib.import_module(module)
     values = {name: getattr(loaded, name) for name in names_of(loaded)}
-    return [name for name, x in values.items() if not is_constant(x) and not docstring_of(x, name)]
+    return [name for name, x in values.items() if not is_constant(x) and not docstring_of(x, name, module)]
 
 
 def page(module: str) -> str:
@@ -112,7 +123,9 @@ def page(module: str) -> str:
     if missing := undocumented(module):
         raise SystemExit(f"{module} has public names without docstrings: {', '.join(missing)}")
     entries = {name: getattr(loaded, name) for name in names_of(loaded)}
-    rows = [f"| [`{name}`](#{anchor(name)}) | {first_sentence(name, x)} |" for name, x in entries.items()]
+    rows = [
+        f"| [`{name}`](#{anchor(name)}) | {first_sentence(name, x, module)} |" for name, x in entries.items()
+    ]
     parts = [
         f"# {module}",
         markdown(docstring_of(loaded)),
@@ -128,11 +141,11 @@ def anchor(name: str) -> str:
     return f"name-{plain.lower()}" if plain != plain.lower() else f"name-{plain}-"
 
 
-def first_sentence(name: str, x: Any) -> str:
+def first_sentence(name: str, x: Any, module: str = "") -> str:
     """The first sentence of a docstring, for a table."""
     if is_constant(x):
         return f"`{x!r}`".replace("|", "\\|")
-    paragraph = " ".join(docstring_of(x, name).partition("\n\n")[0].split())
+    paragraph = " ".join(docstring_of(x, name, module).partition("\n\n")[0].split())
     sentence = re.match(r".*?\.(?= |$)", paragraph)
     return escaped(sentence[0] if sentence else paragraph.rstrip(":")).replace("|", "\\|")
 
@@ -145,8 +158,8 @@ def entry(name: str, x: Any, module: str = "") -> str:
     parts = [head]
     if text := signature(name, x):
         parts.append(f"```python\n{text}\n```")
-    parts.append(markdown(docstring_of(x, name)))
-    if ">>> " not in docstring_of(x, name) and (text := example(name, x, module)):
+    parts.append(markdown(docstring_of(x, name, module)))
+    if ">>> " not in docstring_of(x, name, module) and (text := example(name, x, module)):
         parts.append(f"```pycon\n{text}\n```")
     if (place := source(x)) is not None:
         parts.append(f'<a href="../source/{place[0]}.html#L-0-{place[1]}">Source</a>')

@@ -5,6 +5,7 @@ The build itself, which takes half a minute, is `make docs`.
 
 from __future__ import annotations
 
+import doctest
 import importlib
 import re
 import sys
@@ -26,6 +27,30 @@ def test_every_public_name_has_a_docstring():
     import reference
 
     assert not {module: names for module in reference.MODULES if (names := reference.undocumented(module))}
+
+
+def test_every_public_name_has_an_example():
+    import reference
+
+    def has_none(module, name):
+        x = getattr(importlib.import_module(module), name)
+        return not reference.is_constant(x) and ">>> " not in reference.entry(name, x, module)
+
+    names = {m: reference.names_of(importlib.import_module(m)) for m in reference.MODULES}
+    assert not [f"{m}.{name}" for m, found in names.items() for name in found if has_none(m, name)]
+
+
+def test_written_examples_run_and_stand_beside_public_names():
+    import reference
+
+    dx = importlib.import_module("didax")
+    names = {"dx": dx, "dnp": dx.numpy, "lax": dx.lax, "np": importlib.import_module("numpy")}
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    for key, text in reference.WRITTEN.items():
+        runner.run(doctest.DocTestParser().get_doctest(text + "\n", dict(names), key, key, 0))
+        module, _, name = key.rpartition(".")
+        assert name in reference.names_of(importlib.import_module(module)), key
+    assert runner.tries > 100 and not runner.failures
 
 
 def test_the_reference_has_the_modules_that_users_import():

@@ -33,19 +33,48 @@ class _Mark:
 
 
 class GradValue(_Mark):
-    """Asks `with_refs` of a vjp for a cotangent."""
+    """Asks `with_refs` of a vjp for a cotangent.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> y, f_vjp = dx.vjp(lambda w, b: w * 3.0 + b, 2.0, 5.0)
+    >>> total = dx.new_ref(dnp.float32(10.0))
+    >>> f_vjp.with_refs(dx.ad.GradValue(), total)(1.0)
+    (Array(3., dtype=float32, weak_type=True), GradRef())
+    """
 
 
 class DontWant(_Mark):
-    """Tells `with_refs` of a vjp not to compute a cotangent."""
+    """Tells `with_refs` of a vjp not to compute a cotangent.
+
+    >>> import didax as dx
+    >>> y, f_vjp = dx.vjp(lambda w, x: w * x, 2.0, 5.0)
+    >>> f_vjp.with_refs(dx.ad.GradValue(), dx.ad.DontWant())(1.0)  # the data needs no gradient
+    (Array(5., dtype=float32, weak_type=True), DidntWant())
+    """
 
 
 class GradRef(_Mark):
-    """Stands for a cotangent that was added to a Ref."""
+    """Stands for a cotangent that was added to a Ref.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> total = dx.new_ref(dnp.float32(0.0))
+    >>> for x in [1.0, 2.0, 3.0]:  # gradients of three batches, added in place
+    ...     y, f_vjp = dx.vjp(lambda w: w * x, 2.0)
+    ...     (ct,) = f_vjp.with_refs(total)(1.0)
+    >>> ct, float(total[...])
+    (GradRef(), 6.0)
+    """
 
 
 class DidntWant(_Mark):
-    """Stands for a cotangent that was not computed."""
+    """Stands for a cotangent that was not computed.
+
+    >>> import didax as dx
+    >>> y, f_vjp = dx.vjp(lambda w, x: w * x, 2.0, 5.0)
+    >>> cts = f_vjp.with_refs(dx.ad.GradValue(), dx.ad.DontWant())(1.0)
+    >>> [None if isinstance(ct, dx.ad.DidntWant) else float(ct) for ct in cts]
+    [5.0, None]
+    """
 
 
 pytree.register_node(GradRef, lambda _: ((), None), lambda _, children: GradRef())

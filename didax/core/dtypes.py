@@ -222,6 +222,17 @@ class ExtendedDtype:
 
     An element is represented by `element_shape` elements of `element_dtype`. Operations that move data move
     these along; all others refuse, and `advice` says what to do instead. See `passes/physical.py`.
+
+    >>> import didax as dx, didax.numpy as dnp, numpy as np
+    >>> from didax.extend import dtypes
+    >>> class colour(dx.dtypes.extended): pass
+    >>> rgb = dtypes.register_extended(dtypes.ExtendedDtype("rgb", colour, np.dtype("uint8"), (3,)))
+    >>> dx.make_jaxpr(lambda x: x[::-1])(dx.ShapeDtypeStruct((4,), rgb)).out_avals
+    (rgb[4],)
+    >>> dx.eval_shape(dnp.sin, dx.ShapeDtypeStruct((4,), rgb))
+    Traceback (most recent call last):
+    TypeError: sin takes numbers, and opaque elements are none.
+    ...
     """
 
     kind: Final = "V"  # as NumPy has it: neither number nor text
@@ -248,6 +259,15 @@ def register_extended(dtype: ExtendedDtype) -> DType:
     """Make an extended dtype known by its name, and return it, typed as a dtype.
 
     A later dtype of the same name takes the name over.
+
+    >>> import didax as dx, numpy as np
+    >>> from didax.extend import dtypes
+    >>> class amount(dx.dtypes.extended): pass
+    >>> money = dtypes.register_extended(dtypes.ExtendedDtype("money", amount, np.dtype("int32"), (2,)))
+    >>> dx.ShapeDtypeStruct((3,), money)
+    ShapeDtypeStruct(shape=(3,), dtype=money)
+    >>> dx.dtypes.issubdtype(money, amount)
+    True
     """
     found = cast(DType, dtype)
     _KINDS[found], _SHORT_NAMES[found], _DTYPES[found] = "x", dtype.name, found
@@ -256,7 +276,16 @@ def register_extended(dtype: ExtendedDtype) -> DType:
 
 
 def as_extended(dtype: object) -> ExtendedDtype | None:
-    """`dtype` if its elements are no numbers, such as those of random keys; None for any other dtype."""
+    """`dtype` if its elements are no numbers, such as those of random keys; None for any other dtype.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> from didax.extend import dtypes
+    >>> def numbers_of(x):
+    ...     found = dtypes.as_extended(x.dtype)
+    ...     return x.size * (found.itemsize // found.element_dtype.itemsize if found else 1)
+    >>> numbers_of(dx.random.split(dx.random.key(0), 3)), numbers_of(dnp.ones(3))
+    (6, 3)
+    """
     return dtype if isinstance(dtype, ExtendedDtype) else None
 
 

@@ -10,6 +10,11 @@ class Space(enum.Enum):
 
     Arrays are kept in the memory of their devices. `device_put(x, Space.Host)` is accepted on the CPU, whose memory is
     the host's.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> x = dx.device_put(dnp.arange(3.0), dx.memory.Space.Device)
+    >>> x.sharding.memory_kind
+    'device'
     """
 
     Device = 1

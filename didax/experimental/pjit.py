@@ -15,6 +15,12 @@ __all__ = ["pjit"]
 def pjit(
     fun: Callable[..., Any], in_shardings: Any = None, out_shardings: Any = None, **options: Any
 ) -> Callable[..., Any]:
-    """As `didax.jit`."""
+    """As `didax.jit`.
+
+    >>> import didax.numpy as dnp
+    >>> from didax.experimental.pjit import pjit
+    >>> pjit(lambda x, n: x**n, static_argnums=1)(dnp.arange(3.0), 2)
+    Array([0., 1., 4.], dtype=float32)
+    """
     asked = {"in_shardings": in_shardings, "out_shardings": out_shardings}
     return jit(fun, **{name: x for name, x in asked.items() if x is not None}, **options)

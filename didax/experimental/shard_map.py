@@ -16,7 +16,16 @@ def shard_map(
     f: Callable[..., Any], mesh: Any = None, in_specs: Any = None, out_specs: Any = None, check_rep: bool = True,
     auto: Any = frozenset(), **options: Any,
 ) -> Callable[..., Any]:  # fmt: skip
-    """As `didax.shard_map`: `check_rep` is its `check_vma`, `auto` names the axes that are not in `axis_names`."""
+    """As `didax.shard_map`: `check_rep` is its `check_vma`, `auto` names the axes that are not in `axis_names`.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> from didax import lax
+    >>> from didax.experimental.shard_map import shard_map
+    >>> mesh = dx.make_mesh((1,), ("i",))
+    >>> total = shard_map(lambda x: lax.psum(x.sum(), "i"), mesh, in_specs=dx.P("i"), out_specs=dx.P(), check_rep=True)
+    >>> total(dnp.arange(4.0))
+    Array(6., dtype=float32)
+    """
     if auto:
         options["axis_names"] = frozenset(mesh.axis_names) - frozenset(auto)
     options.setdefault("check_vma", check_rep)

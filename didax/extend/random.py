@@ -98,7 +98,13 @@ def random_seed(seeds: Any, impl: PRNGImpl) -> Any:
 
 
 def seed_with_impl(impl: PRNGImpl, seed: Any) -> Any:
-    """Return `random_seed(seed, impl)`."""
+    """Return `random_seed(seed, impl)`.
+
+    >>> import didax as dx
+    >>> from didax.extend import random as generators
+    >>> generators.seed_with_impl(generators.threefry_prng_impl, 7) == dx.random.key(7)
+    Array(True, dtype=bool)
+    """
     return random_seed(seed, impl)
 
 

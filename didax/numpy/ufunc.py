@@ -68,6 +68,18 @@ class ufunc:
 
     `operands` says how the operands are promoted: to their common dtype ("common"), to their common inexact
     dtype ("inexact"), or each to its truth value ("truth"). `names` are those by which a call may give operands.
+
+    >>> import didax.numpy as dnp
+    >>> x = dnp.array([[1, 2], [3, 4]])
+    >>> isinstance(dnp.add, dnp.ufunc), dnp.add.nin
+    (True, 2)
+    >>> dnp.maximum.reduce(x, axis=1)
+    Array([2, 4], dtype=int32)
+    >>> dnp.multiply.accumulate(x, axis=0)
+    Array([[1, 2],
+           [3, 8]], dtype=int32)
+    >>> dnp.subtract.outer(dnp.array([1, 2]), dnp.array([0, 1, 2])).shape
+    (2, 3)
     """
 
     nout = 1

@@ -36,6 +36,18 @@ class PRNGImpl:
     `seed(integer)` makes words; `split(words, shape)` makes words of shape `(*shape, *key_shape)`;
     `fold_in(words, uint32)` makes words; `random_bits(words, bit_width, shape)` makes unsigned integers of 8,
     16, 32 or 64 bits. `tag` is its name in dtypes: `key<tag>`.
+
+    >>> import didax.numpy as dnp
+    >>> from didax.extend import random as generators
+    >>> impl: generators.PRNGImpl = generators.threefry_prng_impl
+    >>> impl.key_shape
+    (2,)
+    >>> impl.seed(dnp.uint32(7))  # the words of one key
+    Array([0, 7], dtype=uint32)
+    >>> impl.split(impl.seed(dnp.uint32(7)), (3,)).shape
+    (3, 2)
+    >>> impl.random_bits(impl.seed(dnp.uint32(7)), 8, (2, 2)).dtype
+    dtype('uint8')
     """
 
     key_shape: tuple[int, ...]

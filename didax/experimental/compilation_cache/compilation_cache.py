@@ -20,4 +20,8 @@ def set_cache_dir(path: str) -> None:
 
 
 def reset_cache() -> None:
-    """Do nothing: each compilation looks up the directory. Programs written for JAX call this function."""
+    """Do nothing: each compilation looks up the directory. Programs written for JAX call this function.
+
+    >>> from didax.experimental.compilation_cache import compilation_cache
+    >>> compilation_cache.reset_cache()
+    """
