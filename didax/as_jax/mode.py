@@ -8,6 +8,7 @@ from didax.api.jit import JitFunction
 from didax.core import config
 from didax.core.avals import ShapedArray
 from didax.core.dtypes import short_name
+from didax.core.jax_options import Config
 from didax.core.value import Array
 from didax.runtime.array import ConcreteArray
 from didax.runtime.sharded import ShardedArray
@@ -26,10 +27,11 @@ def enter() -> None:
 
     Classes have the names that they have in JAX. Under `as_in_jax` dtypes of 64 bits are truncated unless x64 is on,
     static positions out of range are no errors, callbacks are given arrays of the library, and their exceptions are
-    JaxRuntimeErrors. A random key may be used again.
+    JaxRuntimeErrors. A random key may be used again. Environment variables of JAX set options, as JAX_ENABLE_X64=1.
     """
     config.update("as_in_jax", True)
     config.update("debug_key_reuse", "off")
+    Config().read_environment()
     for kind, (module, name) in NAMED_IN_JAX.items():
         kind.__module__, kind.__qualname__, kind.__name__ = module, name, name
     shown: Any = ShapedArray

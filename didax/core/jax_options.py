@@ -5,7 +5,8 @@
 
 An option that is read with the prefix `jax_` has the value that JAX would show: `config.jax_debug_nans` is
 True or False, while `config.debug_nans` is "off", "on" or "outputs". `config.without_effect()` lists the options that
-are accepted and change nothing. Environment variables named `JAX_*` are not read: they may be meant for JAX.
+are accepted and change nothing. Environment variables named `JAX_*` may be meant for JAX: they are read only where
+Didax stands in for it, by `config.read_environment()`.
 Read next: `config.py`.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import sys
 from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
@@ -215,6 +217,24 @@ class Config:
                 self._parse(option, text if given else "true")
             elif argument.startswith("--nojax"):
                 self._parse(option.removeprefix("no"), "false")
+
+    def read_environment(self) -> None:
+        """Set the options that variables of JAX name, as JAX_ENABLE_X64=1, unless Didax's own variable is set, too.
+
+        ValueError or TypeError for a value that the option cannot have. Variables that name no option are left alone.
+        """
+        known = {name.upper(): name for name in (*config.names_in_jax(), *_options())}
+        for variable in known.keys() & os.environ.keys():
+            option, text = known[variable], os.environ[variable]
+            own = "" if option in _options() else config.variable_of(config.option_named(option))
+            if not text.strip() or own in os.environ:
+                continue
+            try:
+                self._parse(option, text)
+            except (TypeError, ValueError) as error:
+                rule = f"The environment variable {variable} has a value that it cannot have."
+                facts = (f"{variable}={text!r}", str(error).partition("\n")[0])
+                raise type(error)(message(rule, *facts, fix="Set another value, or unset it.")) from None
 
     def config_with_absl(self) -> None:
         """Declare the options as flags of absl, and take their values when absl has read the command line."""

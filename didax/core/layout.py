@@ -71,15 +71,19 @@ class Format:
     __slots__ = ("layout", "sharding")
 
     def __init__(self, layout: Any = None, sharding: Any = None):
-        facts = f"layout: {layout!r:.100}, sharding: {sharding!r:.100}"
         if not (layout is None or isinstance(layout, Layout | _Auto)):
             fix = "Pass a Layout, Layout.AUTO or None."
-            raise TypeError(message("The layout of a Format is a Layout.", facts, fix=fix))
+            raise TypeError(
+                message("The layout of a Format is a Layout.", f"layout: {layout!r:.100}", fix=fix)
+            )
         if not (sharding is None or hasattr(sharding, "device_set")):
-            fix = "Pass the sharding of an array, or None."
+            facts, fix = f"sharding: {sharding!r:.100}", "Pass the sharding of an array, or None."
             raise TypeError(message("The sharding of a Format is a sharding.", facts, fix=fix))
         if isinstance(layout, Layout) and sharding is None:
-            fix = "Pass the sharding too: Format(layout, x.sharding)."
+            facts, fix = (
+                f"layout: {layout}, sharding: None",
+                "Pass the sharding too: Format(layout, x.sharding).",
+            )
             raise ValueError(message("A Format with an order of axes says on which devices.", facts, fix=fix))
         self.layout, self.sharding = layout, sharding
 

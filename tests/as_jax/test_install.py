@@ -59,9 +59,11 @@ print(subprocess.run([sys.executable, "-c", {child!r}], capture_output=True, tex
         "didax.as_jax:jax True",
     ], done.stderr
     startup = Path(didax.as_jax.__file__).parent / "startup"
-    line = "import sys; print('didax' in sys.modules, from_the_next); import jax; print(jax.__spec__.origin)"
-    done = run("-c", line, path=os.pathsep.join([str(startup), str(tmp_path)]), DIDAX_AS_JAX="1")
-    assert done.stdout.splitlines() == ["False 1", "didax.as_jax:jax"], done.stderr
+    line = "import sys; print('didax' in sys.modules, from_the_next); import jax; "
+    line += "print(jax.__spec__.origin, jax.numpy.ones(2).dtype)"
+    path = os.pathsep.join([str(startup), str(tmp_path)])
+    done = run("-c", line, path=path, DIDAX_AS_JAX="1", JAX_ENABLE_X64="1")
+    assert done.stdout.splitlines() == ["False 1", "didax.as_jax:jax float64"], done.stderr
     done = run("-m", "didax.as_jax", "--check", str(tmp_path / "uses.py"))
     assert done.returncode == 1
     serialization = "jax.experimental.array_serialization.serialization.get_tensorstore_spec"

@@ -264,6 +264,38 @@ def test_the_command_line_sets_options(monkeypatch: pytest.MonkeyPatch, restored
     assert dx.config.jax_num_cpu_devices == 3 and dx.config.jax_pprint_use_color is False
 
 
+def test_environment_variables_of_jax_set_options(monkeypatch: pytest.MonkeyPatch, restored: None):
+    values = {"ENABLE_X64": "1", "DEBUG_NANS": "true", "NUMPY_RANK_PROMOTION": "warn", "LOG_COMPILES": "1",
+              "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "2.5", "CPU_COLLECTIVES_IMPLEMENTATION": "mpi",
+              "CHECK_TRACER_LEAKS": "1", "NO_OPTION_OF_JAX": "7", "DEFAULT_PRNG_IMPL": " "}  # fmt: skip
+    for name, text in values.items():
+        monkeypatch.setenv(f"JAX_{name}", text)
+    monkeypatch.setenv("DIDAX_CHECK_TRACER_LEAKS", "0")  # Didax's own variable was read before
+    dx.config.read_environment()
+    assert dx.config.jax_enable_x64 and dx.config.jax_debug_nans and dx.config.jax_log_compiles
+    assert dx.config.numpy_rank_promotion == "warn" and dx.config.default_prng_impl == "threefry2x32"
+    assert dx.config.jax_persistent_cache_min_compile_time_secs == 2.5
+    assert dx.config.jax_cpu_collectives_implementation == "mpi" and not dx.config.check_tracer_leaks
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "rule"),
+    [("JAX_ENABLE_X64", "maybe", "takes a bool"), ("JAX_NUMPY_RANK_PROMOTION", "never", "takes one of"),
+     ("JAX_OPTIMIZATION_LEVEL", "O9", "takes UNKNOWN, O0"), ("JAX_SERIALIZATION_VERSION", "new", "invalid literal")],
+)  # fmt: skip
+def test_bad_environment_variables_of_jax_are_named(
+    variable: str, text: str, rule: str, monkeypatch: pytest.MonkeyPatch, restored: None
+):
+    monkeypatch.setenv(variable, text)
+    with pytest.raises((TypeError, ValueError)) as info:
+        dx.config.read_environment()
+    lines = str(info.value).splitlines()
+    assert lines[0] == f"The environment variable {variable} has a value that it cannot have."
+    assert (
+        lines[1] == f"  {variable}={text!r}" and rule in lines[2] and lines[3].startswith("Set another value")
+    )
+
+
 def test_flags_of_absl_set_options(monkeypatch: pytest.MonkeyPatch, restored: None):
     """absl is stood in for by the little that is asked of it."""
     found: dict[str, Any] = {}
