@@ -80,10 +80,8 @@ class Format:
             facts, fix = f"sharding: {sharding!r:.100}", "Pass the sharding of an array, or None."
             raise TypeError(message("The sharding of a Format is a sharding.", facts, fix=fix))
         if isinstance(layout, Layout) and sharding is None:
-            facts, fix = (
-                f"layout: {layout}, sharding: None",
-                "Pass the sharding too: Format(layout, x.sharding).",
-            )
+            facts = f"layout: {layout}, sharding: None"
+            fix = "Pass the sharding too: Format(layout, x.sharding)."
             raise ValueError(message("A Format with an order of axes says on which devices.", facts, fix=fix))
         self.layout, self.sharding = layout, sharding
 
