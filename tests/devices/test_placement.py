@@ -184,7 +184,7 @@ def test_a_format_lays_arrays_out_as_its_sharding_says() -> None:
         lambda: Format(0),
         lambda: Format(None, 0),
     ):
-        with pytest.raises((TypeError, ValueError), match="layout: |sharding: "):
+        with pytest.raises((TypeError, ValueError), match=r"layout: |sharding: "):
             wrong()
 
 
