@@ -15,7 +15,7 @@ from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.errors import check_choice
 from didax.core.value import Array
-from didax.numpy.promotion import beside_wide, cast, inexact
+from didax.numpy.promotion import beside_wide, cast, inexact, result_pair
 from didax.numpy.reductions import canonical_axes
 from didax.primitives.logarithmic import excess
 from didax.primitives.narrow import bytes_in_float32, halves_in_float32
@@ -350,9 +350,11 @@ def logsumexp(
     >>> float(nn.logsumexp(dnp.array([1000.0, 1000.0])))
     1000.693...
     """
+    if b is not None:
+        a, b = map(dnp.asarray, beside_wide(a, b))
+        a = cast(a, *inexact(*result_pair(a, b)))
     a = _only(where, _inexact(a), -dnp.inf)
     if b is not None:
-        b = dnp.asarray(beside_wide(a, b)[1])
         a, b = dnp.broadcast_arrays(dnp.where(b != 0, a, -dnp.inf), b)
     top = lax.stop_gradient(_largest(a.real, axis))
     if dnp.iscomplexobj(a) or (b is not None and dnp.iscomplexobj(b)):  # infinite terms may cancel

@@ -51,6 +51,7 @@ from didax.numpy.promotion import (
     from_numpy,
     inexact,
     lifted,
+    pair_of,
     promote_dtypes,
     result_pair,
     scalar,
@@ -224,14 +225,14 @@ def _from_sequence(xs: Sequence[Any], dtype: np.dtype[Any] | None) -> Array:
     ):
         pair = result_pair(*leaves)
         return from_numpy(np.array(_map_leaves(lambda x: np.asarray(x), xs)), pair[0])
-    parts = [_from_object(x, dtype) for x in xs]
-    pair = dtypes.result_type(*[(x.dtype, x.weak_type) for x in parts])
-    stated = dtype or pair[0]
-    exact = [
-        array(x, stated) if type(x) in dtypes.PYTHON_SCALARS else part
-        for x, part in zip(xs, parts, strict=True)
-    ]
-    return _stack(exact, stated)
+    # All elements promote together, at whatever depth: a Python number is weak in an inner list too.
+    stated = dtypes.result_type(*[_pair_of_element(x) for x in leaves])[0] if dtype is None else dtype
+    return _stack([_from_object(x, stated) for x in xs], stated)
+
+
+def _pair_of_element(x: Any) -> tuple[np.dtype[Any], bool]:
+    known = isinstance(x, Array) or type(x) in dtypes.PYTHON_SCALARS
+    return pair_of(x if known else _from_object(x, None))
 
 
 def _leaves(x: Any) -> Any:

@@ -17,7 +17,7 @@ from didax.core.value import Array
 from didax.numpy.creation import arange, asarray, linspace, meshgrid
 from didax.numpy.joining import concatenate, stack
 from didax.numpy.manipulation import reshape
-from didax.numpy.promotion import as_array, promote_dtypes
+from didax.numpy.promotion import as_array, beside_wide, promote_dtypes
 
 __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
 
@@ -82,7 +82,8 @@ class _Join:
             rule = f"{self.name} is indexed by arrays, numbers and slices, a directive before them."
             raise ValueError(message(rule, f"index: {key!r:.100}", fix=f"Write {self.name}['0,2', x, 1:4]."))
         parts = [
-            _with_axes(_points(i) if isinstance(i, slice) else self._array(i), ndmin, start) for i in items
+            _with_axes(_points(i) if isinstance(i, slice) else self._array(i), ndmin, start)
+            for i in beside_wide(*items)
         ]
         joined = concatenate(parts, axis)
         if matrix and joined.ndim == 1:

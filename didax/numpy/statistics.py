@@ -15,14 +15,23 @@ import numpy as np
 from didax.api.results import array_function
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.creation import linspace, ones, zeros
 from didax.numpy.joining import concatenate, stack
 from didax.numpy.linear import matmul
 from didax.numpy.manipulation import atleast_2d, ravel
-from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, as_array_of, cast, inexact, promote_dtypes
+from didax.numpy.promotion import (
+    ArrayLike,
+    DTypeLike,
+    as_array,
+    as_array_of,
+    cast,
+    inexact,
+    promote_dtypes,
+    result_pair,
+)
 from didax.numpy.reductions import average
 from didax.numpy.reductions import max as array_max
 from didax.numpy.reductions import min as array_min
@@ -279,17 +288,19 @@ def _covariances(
 ) -> tuple[Array, np.dtype[Any]]:
     """Return covariances as they are computed, whose quotients are taken before they are rounded, and their dtype."""
     x = _observations("cov", m, y, rowvar)
-    stated = x.dtype if dtype is None else dtypes.dtype(dtype)
+    found = [
+        None if w is None else _weights(w, name, x.shape[1])
+        for w, name in ((fweights, "fweights"), (aweights, "aweights"))
+    ]
+    operands = [x, *[w for w in found if w is not None]]
+    stated = result_pair(*operands)[0] if dtype is None else dtypes.dtype(dtype)
     x = cast(x, dtypes.at_least_single(stated))
     if not x.shape[0]:
         return zeros((0, 0), x.dtype), stated
     if ddof is None:
         ddof = 0 if bias else 1
     count, kind = x.shape[1], dtypes.real_dtype(x.dtype)
-    repeats, weights = [
-        None if w is None else cast(_weights(w, name, count), kind)
-        for w, name in ((fweights, "fweights"), (aweights, "aweights"))
-    ]
+    repeats, weights = [None if w is None else cast(w, kind) for w in found]
     total = _product(repeats, weights)
     means, size = average(x, axis=1, weights=total, returned=True)
     size = size[0]
@@ -310,7 +321,11 @@ def _weights(w: Any, name: str, count: int) -> Array:
     found = as_array("cov", w, name)
     if found.shape != (count,):
         facts = f"{name}: {found.aval}, observations: {count}"
-        raise ValueError(message("cov takes a weight per observation.", facts, fix="Pass a vector."))
+        raise ArgumentError(message("cov takes a weight per observation.", facts, fix="Pass a vector."))
+    if dtypes.kind_of(found.dtype) not in ("biu" if name == "fweights" else "biuf"):
+        rule = "cov takes whole numbers of repetitions as fweights, and real weights as aweights."
+        fix = "Pass fractions as aweights, which need no whole numbers."
+        raise ArgumentError(message(rule, f"{name}: {found.aval}", fix=fix))
     return found
 
 

@@ -355,7 +355,7 @@ def _spectrum(
         result = result.real if y is None else result
     else:
         result = found[0] * dnp.sqrt(scale).astype(found[0].dtype)
-    frequencies = (dnp.fft.rfftfreq if onesided else dnp.fft.fftfreq)(transform, 1 / fs).astype(real)
+    frequencies = (dnp.fft.rfftfreq if onesided else dnp.fft.fftfreq)(transform, 1 / fs, dtype=real)
     count = result.shape[-2]
     times = (np.arange(count) * step + size / 2 - (0 if boundary is None else size / 2)) / 1.0
     return frequencies, dnp.asarray(times, real) / fs, dnp.swapaxes(result, -1, -2)

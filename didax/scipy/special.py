@@ -23,7 +23,7 @@ from didax.core.errors import api_boundary, message
 from didax.core.modules import on_access
 from didax.core.value import Array
 from didax.nn import logsumexp
-from didax.numpy.promotion import promote_dtypes
+from didax.numpy.promotion import inexact, promote_dtypes
 from didax.numpy.ufunc import ufunc
 from didax.primitives import beta as _beta
 from didax.primitives import elementwise as el
@@ -360,7 +360,7 @@ def bernoulli(n: int) -> Array:
 
 def _floating(x: Any) -> Array:
     x = dnp.asarray(x)
-    return x if dnp.issubdtype(x.dtype, dnp.floating) else x.astype(default_dtype("f"))
+    return x if dnp.issubdtype(x.dtype, dnp.floating) else x.astype(inexact(x.dtype, x.weak_type)[0])
 
 
 def _static_integer(name: str, argument: str, value: Any) -> int:
