@@ -192,8 +192,14 @@ def dx_gradient_of_first_product() -> Any:
         (lambda: dnp.histogram(dnp.ones(2), weights=dnp.ones(3)), r"a weight per element"),
         (lambda: dnp.histogram(dnp.ones(2), "auto"), r"not chosen by a rule"),
         (lambda: dnp.cov(dnp.ones(2), fweights=dnp.ones(3)), r"weight per observation\.\n.*float32\[3\]"),
-        (lambda: dnp.cov(dnp.ones(2), fweights=dnp.ones(2)), r"numbers of repetitions.*\n  fweights: float32\[2\]"),
-        (lambda: dnp.cov(dnp.ones(2), aweights=dnp.ones(2) * 1j), r"real weights.*\n  aweights: complex64\[2\]"),
+        (
+            lambda: dnp.cov(dnp.ones(2), fweights=dnp.ones(2)),
+            r"numbers of repetitions.*\n  fweights: float32\[2\]",
+        ),
+        (
+            lambda: dnp.cov(dnp.ones(2), aweights=dnp.ones(2) * 1j),
+            r"real weights.*\n  aweights: complex64\[2\]",
+        ),
         (lambda: dnp.cov(dnp.ones((2, 2, 2))), r"vectors and matrices"),
         (lambda: dnp.polyval and dnp.polymul(dnp.ones((2, 2)), 1), r"vectors of coefficients"),
         (lambda: dnp.polyder(dnp.ones(2), -1), r"at least 0 times"),
@@ -486,7 +492,10 @@ def test_bincount_of_negative_numbers_alone() -> None:
         (lambda x: nn.logsumexp(x[:1] * 0, b=0.7), np.log(0.7)),
         (lambda x: dnp.r_[x[0], 0.7], [0.1, 0.7]),
         (lambda x: scipy.signal.welch(x, 0.7, nperseg=2)[0], [0.0, 0.35]),
-        (lambda x: dnp.cov(x.astype("float32"), aweights=dnp.array([1, 0.7], "float64")), 0.005000000149011613),
+        (
+            lambda x: dnp.cov(x.astype("float32"), aweights=dnp.array([1, 0.7], "float64")),
+            0.005000000149011613,
+        ),
     ],
 )
 def test_numbers_beside_wider_dtypes_keep_their_digits(f, wanted):
