@@ -81,6 +81,20 @@ def materialized_update(ctx: Any, update: Any) -> Any:
     return materialized(ctx, [update])[0]
 
 
+def _few_kept_whole(ctx: Any, updates: Any, dims: ScatterDimensionNumbers) -> Any:
+    """`updates`, which the partitioner does not split along axes of fewer updates than there are devices.
+
+    It splits such an axis over some of the devices before the call of Note [Updates in place], and gathers it again.
+    """
+    devices = ctx.module.devices
+    if devices is None or not devices.partitioned_here:
+        return updates
+    count = len(devices.partition.devices)
+    windows = dims.update_window_dims
+    few = [i for i, n in enumerate(updates.aval.shape) if i not in windows and not may_exceed(n, count - 1)]
+    return devices.kept_whole(ctx, updates, few) if few else updates
+
+
 # --- gather -------------------------------------------------------------------------------------------------
 
 
@@ -353,7 +367,7 @@ class Scatter(Primitive):
             indices = clamped(
                 ctx, indices, index_bounds(ctx, indices, shape, sizes, dims.scatter_dims_to_operand_dims)
             )
-        updates = materialized_update(ctx, updates)
+        updates = materialized_update(ctx, _few_kept_whole(ctx, updates, dims))
         return ctx.scatter(operand, indices, updates, dims, self.hlo, indices_are_sorted, unique_indices)
 
     def batch(
