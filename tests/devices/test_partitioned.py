@@ -36,6 +36,7 @@ TABLE = {
     "concatenate": (lambda n, x, y: n.concatenate([x, y], 1), P("a"), P("a")),
     "slices": (lambda n, x, y: x[2:6, ::2] * y[1, 3], P("a", "b"), P("b")),
     "update": (lambda n, x, y: x.at[2:4].set(y[:2] ** 2), P("a", "b"), P("b")),
+    "uneven update": (lambda n, x, y: x.at[:, 1:7].set(y[:, :6] * 2), P("a"), P(None, "b")),
     "sums of rows": (lambda n, x, y: x.at[n.array([3, 1])].add(y[:2] ** 2), P(("a", "b")), P(("a", "b"))),
     "gather": (lambda n, x, y: x[n.array([3, 1, 1])] + y[n.array([0, 2, 5])], P("b"), P(None, "a")),
     "sort": (lambda n, x, y: n.sort(x * y, 1), P("a"), P("a")),
