@@ -29,6 +29,7 @@ TABLE = {
     "product": (lambda n, x, y: x @ y, P("a", "b"), P("b", "a")),
     "product of rows": (lambda n, x, y: x @ y, P(("a", "b")), P()),
     "tensor parallel": (lambda n, x, y: n.tanh(x @ y) @ y.T, P("a"), P(None, "b")),
+    "layer of sequences": (lambda n, x, y: n.tanh(n.tanh(x.reshape(4, 2, 8) @ y) @ y), P("a"), P(None, "b")),
     "softmax": (lambda n, x, y: n.exp(x) / n.exp(x).sum(1, keepdims=True) + y, P("a", "b"), P("a")),
     "mean and variance": (lambda n, x, y: (x - x.mean(0)) / n.sqrt(x.var(0) + 1) + y, P("b", "a"), P()),
     "transpose": (lambda n, x, y: x.T + y, P("a", "b"), P("b", "a")),
