@@ -14,7 +14,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import NamedSharding, P, lax
-from didax.sharding import IndivisibleError
+from didax.sharding import IndivisibleError, Mesh
 
 MESHES = {
     "1x8": ((1, 8), ("a", "b")),
@@ -158,6 +158,25 @@ def test_results_lie_as_in_jax() -> None:
         ours = dx.jit(f)(dx.device_put(x, NamedSharding(mesh, P("a", "b"))))
         wanted = jax.jit(f)(jax.device_put(x, jax.NamedSharding(theirs, jax.P("a", "b"))))
         assert list(ours.sharding.spec) == list(wanted.sharding.spec)
+
+
+def test_results_lie_as_asked_where_meshes_of_several_shapes_meet() -> None:
+    devices = np.array(dx.devices())
+    by_rows, by_columns = (
+        Mesh(devices.reshape(2, 4), ("a", "b")),
+        Mesh(devices.reshape(4, 2), ("b", "a")),
+    )
+    x = dx.device_put(operands()[0], NamedSharding(by_rows, P("a")))
+    wanted = NamedSharding(by_columns, P("b"))
+    for f in (
+        dx.jit(lambda x: x * 2, out_shardings=wanted),
+        dx.jit(lambda x: (x.T, lax.with_sharding_constraint(x * 2, wanted))[1]),
+        dx.shard_map(lambda x: x * 2, mesh=by_columns, in_specs=P("b"), out_specs=P("b")),
+    ):
+        found = f(x)
+        assert found.sharding.is_equivalent_to(wanted, 2)
+        assert [s.data.shape for s in found.addressable_shards] == [(2, 8)] * 8
+        np.testing.assert_array_equal(found, np.asarray(x) * 2)
 
 
 def test_a_constraint_is_kept_by_every_transformation() -> None:
