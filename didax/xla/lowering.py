@@ -286,6 +286,7 @@ def call(
     if ctx.inlines and inline:
         return lower_jaxpr_body(ctx, simplify_jaxpr(jaxpr), operands)
     name = function_name(ctx.module, jaxpr)
+    inline = inline or _maps_within_a_map(ctx, jaxpr)
     avals: Sequence[Any] = jaxpr.out_avals
     is_ordered = has_order(jaxpr.effects)
     if is_ordered:
@@ -301,6 +302,17 @@ def call(
     if is_ordered:
         ctx.tokens, outs = outs[:1], outs[1:]
     return outs
+
+
+def _maps_within_a_map(ctx: FunctionContext, jaxpr: Jaxpr) -> bool:
+    """Whether the jaxpr holds a `shard_map` within another one: XLA ends the process where such a call is not inlined."""
+    devices = ctx.module.devices
+    if devices is None or devices.manual is None:
+        return False
+    return any(
+        eqn.primitive.name == "shard_map" or any(_maps_within_a_map(ctx, inner) for inner in eqn.jaxprs)
+        for eqn in jaxpr.eqns
+    )
 
 
 def lower_function(
