@@ -305,7 +305,7 @@ def call(
 
 
 def _maps_within_a_map(ctx: FunctionContext, jaxpr: Jaxpr) -> bool:
-    """Whether the jaxpr holds a `shard_map` within another one: XLA ends the process where such a call is not inlined."""
+    """Whether the jaxpr holds a `shard_map` within another one: XLA ends the process if the call is not inlined."""
     devices = ctx.module.devices
     if devices is None or devices.manual is None:
         return False
