@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,9 +29,10 @@ from didax.lax.slicing import dynamic_index_in_dim
 from didax.primitives import collectives as p
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, div, eq, lt, max_, mul
+from didax.primitives.reductions import reduce_max_p, reduce_min_p
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
-from didax.primitives.shape import broadcast_in_dim, move_axis, reshape
+from didax.primitives.shape import broadcast_in_dim, move_axis, reduce_sum, reshape
 from didax.primitives.varying import pvary
 from didax.transforms import named_axes
 
@@ -55,6 +56,7 @@ __all__ = [
 
 T = TypeVar("T")
 AxisName = str | tuple[str, ...] | list[str]
+Axes = AxisName | int | tuple[str | int, ...] | list[str | int]  # an integer is an axis of the array
 IndexGroups = Sequence[Sequence[int]] | None  # positions along the axis: each group exchanges on its own
 Groups = tuple[tuple[int, ...], ...]
 
@@ -97,24 +99,28 @@ def axis_index(axis_name: AxisName) -> Any:
 
 
 @operation
-def psum(x: Any, axis_name: AxisName, *, axis_index_groups: IndexGroups = None) -> Any:
+def psum(x: Any, axis_name: Axes, *, axis_index_groups: IndexGroups = None) -> Any:
     """Return the sum over the mapped axis, or over several; booleans count as integers.
 
     A value that does not depend on the axis is multiplied by its length: `psum(1, axis_name)` is a Python
     integer. With `axis_index_groups`, lists of positions along the axis, each group has a sum of its own.
+    An integer in `axis_name` is an axis of the array, which is summed as well.
 
     >>> import didax as dx
     >>> from didax import lax
     >>> dx.vmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(dx.numpy.array([1.0, 3.0]))
     Array([0.25, 0.75], dtype=float32)
     """
-    groups = _groups("psum", axis_name, axis_index_groups)
-    sizes = {len(group) for group in groups} if groups else {axis_size(axis_name)}
+    names: Any = axis_name
+    if type(axis_name) is not str:
+        x, names = _over_own_axes("psum", lambda leaf, axes: reduce_sum(_counted(leaf), axes), x, axis_name)
+    groups = _groups("psum", names, axis_index_groups)
+    sizes = {len(group) for group in groups} if groups else {axis_size(names)}
 
     def psum_leaf(leaf: Any) -> Any:
         if type(leaf) in PYTHON_SCALARS and len(sizes) == 1:
             return leaf * min(sizes)
-        return _over_axes(p.psum_p, _counted(leaf), axis_name, groups)
+        return _over_axes(p.psum_p, _counted(leaf), names, groups)
 
     return pytree.map(psum_leaf, x)
 
@@ -144,29 +150,35 @@ def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: IndexGroups = None)
 
 
 @operation
-def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: IndexGroups = None) -> Any:
-    """Return the largest element over the mapped axis, or over several.
+def pmax(x: Any, axis_name: Axes, *, axis_index_groups: IndexGroups = None) -> Any:
+    """Return the largest element over the mapped axis, or over several; an integer is an axis of the array.
 
     >>> import didax as dx
     >>> from didax import lax
     >>> dx.vmap(lambda x: lax.pmax(x, "i"), axis_name="i")(dx.numpy.array([1.0, 3.0]))
     Array([3., 3.], dtype=float32)
     """
-    groups = _groups("pmax", axis_name, axis_index_groups)
-    return pytree.map(lambda leaf: _over_axes(p.pmax_p, leaf, axis_name, groups), x)
+    names: Any = axis_name
+    if type(axis_name) is not str:
+        x, names = _over_own_axes("pmax", lambda leaf, axes: reduce_max_p.bind(leaf, axes=axes), x, axis_name)
+    groups = _groups("pmax", names, axis_index_groups)
+    return pytree.map(lambda leaf: _over_axes(p.pmax_p, leaf, names, groups), x)
 
 
 @operation
-def pmin(x: Any, axis_name: AxisName, *, axis_index_groups: IndexGroups = None) -> Any:
-    """Return the smallest element over the mapped axis, or over several.
+def pmin(x: Any, axis_name: Axes, *, axis_index_groups: IndexGroups = None) -> Any:
+    """Return the smallest element over the mapped axis, or over several; an integer is an axis of the array.
 
     >>> import didax as dx
     >>> from didax import lax
     >>> dx.vmap(lambda x: lax.pmin(x, "i"), axis_name="i")(dx.numpy.array([1.0, 3.0]))
     Array([1., 1.], dtype=float32)
     """
-    groups = _groups("pmin", axis_name, axis_index_groups)
-    return pytree.map(lambda leaf: _over_axes(p.pmin_p, leaf, axis_name, groups), x)
+    names: Any = axis_name
+    if type(axis_name) is not str:
+        x, names = _over_own_axes("pmin", lambda leaf, axes: reduce_min_p.bind(leaf, axes=axes), x, axis_name)
+    groups = _groups("pmin", names, axis_index_groups)
+    return pytree.map(lambda leaf: _over_axes(p.pmin_p, leaf, names, groups), x)
 
 
 # --- Moving data along the axis -------------------------------------------------------------------
@@ -483,14 +495,6 @@ def _groups(name: str, axis_name: Any, groups: IndexGroups) -> Groups:
                 fix=f"Name each of 0 to {size - 1} once; [i] alone is a group, too.",
             )
         )
-    if len(_together(axis_name)) > 1:
-        raise NotImplementedError(
-            message(
-                f"axis_index_groups of {name} are of one axis of a vmap, or of axes of one mesh.",
-                f"axes: {axis_name}",
-                fix="Exchange over one axis after the other.",
-            )
-        )
     return found
 
 
@@ -530,6 +534,25 @@ def _over_axes(primitive: Any, x: Any, axis_name: Any, groups: Groups = ()) -> A
     for names in _together(axis_name):
         x = _bind(primitive, x, names, groups)
     return x
+
+
+def _over_own_axes(name: str, reduce: Callable[[Any, Any], Any], x: Any, axis_name: Any) -> tuple[Any, Any]:
+    """The arrays, reduced over those of their own axes that `axis_name` numbers; and what it names."""
+    names = _names(axis_name)
+    axes = tuple([axis for axis in names if type(axis) is int])
+    if not axes:
+        return x, axis_name
+
+    def reduced(leaf: Any) -> Any:
+        ndim = aval_of(leaf).ndim
+        if len(set(axes)) < len(axes) or not all(0 <= axis < ndim for axis in axes):
+            rule = f"An integer in axis_name of {name} is an axis of the array, counted from 0, and stands there once."
+            fix = f"Use axes from 0 to {ndim - 1}" if ndim else "Give the array an axis (reshape)"
+            facts = f"axis_name: {axis_name!r}, array: {aval_of(leaf)}"
+            raise ValueError(message(rule, facts, fix=f"{fix}, or a string where an axis of vmap is meant."))
+        return reduce(leaf, axes)
+
+    return pytree.map(reduced, x), tuple([axis for axis in names if type(axis) is not int])
 
 
 def _axis(name: str, argument: str, axis: int, aval: ShapedArray, extra: int = 0) -> int:

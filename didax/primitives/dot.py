@@ -237,6 +237,9 @@ class DotGeneral(BilinearContraction):
         out = ctx.out_avals[0]
         inner = operand_dtype(out.dtype, x.aval.dtype)
         x, y = ctx.convert(x, inner), ctx.convert(y, inner)
+        devices = ctx.module.devices
+        if devices is not None and devices.partitioned_here:
+            return _lower_partitioned(ctx, x, y, dimension_numbers, precision)
         runs = _neighbours(x_contract, y_contract)
         x, x_contract, x_batch = _merged(ctx, x, [run for run, _ in runs], x_batch)
         y, y_contract, y_batch = _merged(ctx, y, [run for _, run in runs], y_batch)
@@ -244,13 +247,7 @@ class DotGeneral(BilinearContraction):
             found = lower_product(ctx, x, y, x_contract[0], y_contract[0], precision_names(precision))
             if found is not None:
                 return found
-        batching = f"batching_dims = {list(x_batch)} x {list(y_batch)}, " if x_batch else ""
-        return ctx.emit(
-            f"stablehlo.dot_general {x}, {y}, {batching}"
-            f"contracting_dims = {list(x_contract)} x {list(y_contract)}, "
-            f"precision = [{precision_names(precision)}] : {function_type([x, y], [out])}",
-            out,
-        )
+        return _emit_dot(ctx, x, y, ((x_contract, y_contract), (x_batch, y_batch)), precision, out)
 
     def transpose(
         self,
@@ -294,6 +291,35 @@ class DotGeneral(BilinearContraction):
             out_dim = len(x_batch) + place
         numbers = (new_x[0], new_y[0]), new_batch
         return self.bind(x, y, dimension_numbers=numbers, **params), out_dim
+
+
+def _lower_partitioned(ctx: Any, x: Any, y: Any, dims: DimensionNumbers, precision: Precisions) -> Any:
+    """The product where the partitioner cuts it. Axes are not merged: each may be split along another axis of the mesh.
+
+    The partitioner heeds the left operand first. Where both operands are summed along their leading axes, the right
+    one is most often the cotangent of a layer's result: it is written on the left, so that the cotangent of the weights
+    lies as the cotangents before it, and not as the layer's input.
+    """
+    (x_contract, y_contract), (x_batch, _) = dims
+    out = ctx.out_avals[0]
+    if x_batch or x_contract != y_contract or x_contract != tuple(range(len(x_contract))):
+        return _emit_dot(ctx, x, y, dims, precision, out)
+    from_x = x.aval.ndim - len(x_contract)
+    order = (*range(from_x, out.ndim), *range(from_x))
+    turned = out.update(shape=tuple([out.shape[i] for i in order]))
+    product = _emit_dot(ctx, y, x, dims, precision and (precision[1], precision[0]), turned)
+    return ctx.transpose(product, inverse_permutation(order))
+
+
+def _emit_dot(ctx: Any, x: Any, y: Any, dims: Any, precision: Precisions, out: ShapedArray) -> Any:
+    (x_contract, y_contract), (x_batch, y_batch) = dims
+    batching = f"batching_dims = {list(x_batch)} x {list(y_batch)}, " if x_batch else ""
+    return ctx.emit(
+        f"stablehlo.dot_general {x}, {y}, {batching}"
+        f"contracting_dims = {list(x_contract)} x {list(y_contract)}, "
+        f"precision = [{precision_names(precision)}] : {function_type([x, y], [out])}",
+        out,
+    )
 
 
 def shifted(axes: Axes, dim: int | None) -> Axes:

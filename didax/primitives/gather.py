@@ -14,7 +14,7 @@ dynamic slices are made of. Read next: `window_positions.py` (dimension numbers 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,11 +74,27 @@ _INT32 = np.dtype(np.int32)
 # before the only write.
 
 
-def materialized_update(ctx: Any, update: Any) -> Any:
-    """`update`, computed in full before an operation that may write in place. See Note [Updates in place]."""
+def materialized_update(ctx: Any, update: Any, partial: Iterable[int]) -> Any:
+    """`update`, computed in full before an operation that may write in place. See Note [Updates in place].
+
+    Along the axes `partial` the update covers a part of the operand.
+    """
     if not may_exceed(update.aval.size, 1) or update.constant is not None:
         return update
-    return materialized(ctx, [update])[0]
+    return materialized(ctx, [_uneven_kept_whole(ctx, update, partial)])[0]
+
+
+def _uneven_kept_whole(ctx: Any, update: Any, axes: Iterable[int]) -> Any:
+    """`update`, which the partitioner does not split along those of the `axes` that the devices do not divide evenly.
+
+    It splits such an axis over some of the devices before the call of Note [Updates in place], and gathers it again.
+    """
+    devices = ctx.module.devices
+    if devices is None or not devices.partitioned_here:
+        return update
+    count = len(devices.partition.devices)
+    uneven = [i for i in axes if update.aval.shape[i] % count != 0]
+    return devices.kept_whole(ctx, update, uneven) if uneven else update
 
 
 # --- gather -------------------------------------------------------------------------------------------------
@@ -353,7 +369,8 @@ class Scatter(Primitive):
             indices = clamped(
                 ctx, indices, index_bounds(ctx, indices, shape, sizes, dims.scatter_dims_to_operand_dims)
             )
-        updates = materialized_update(ctx, updates)
+        batch = [i for i in range(updates.aval.ndim) if i not in dims.update_window_dims]
+        updates = materialized_update(ctx, updates, batch)
         return ctx.scatter(operand, indices, updates, dims, self.hlo, indices_are_sorted, unique_indices)
 
     def batch(

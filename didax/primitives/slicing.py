@@ -458,7 +458,9 @@ class DynamicUpdateSlice(Primitive):
             return update
         indices = [lower_indices(ctx, i) for i in starts]
         # See Note [Updates in place].
-        return ctx.dynamic_update_slice(x, materialized_update(ctx, update), indices)
+        written = enumerate(zip(x.aval.shape, update.aval.shape, strict=True))
+        partial = [i for i, (n, m) in written if m != n]
+        return ctx.dynamic_update_slice(x, materialized_update(ctx, update, partial), indices)
 
     def conditions(self, x: Any, update: Any, *starts: Any) -> list[Condition]:
         return _fit(aval_of(x).shape, starts, aval_of(update).shape)

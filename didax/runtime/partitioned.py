@@ -16,6 +16,7 @@ from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, Var
 from didax.core.mesh import AbstractMesh, Mesh
 from didax.core.sharding import NamedSharding
+from didax.primitives.shard_map import shard_map_p
 from didax.primitives.sharding import sharding_constraint_p
 from didax.runtime.array import ConcreteArray
 from didax.runtime.explicit import mesh_of
@@ -58,7 +59,13 @@ def partition_of(jaxpr: Jaxpr, args: Sequence[Any], asked: Sequence[Asked | None
 
 def _stated(jaxpr: Jaxpr) -> tuple[NamedSharding | None, ...]:
     """How the results lie, where the program says it of them."""
-    said = {e.outvars[0]: e.params["sharding"] for e in jaxpr.eqns if e.primitive is sharding_constraint_p}
+    said: dict[Var, NamedSharding] = {}
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is sharding_constraint_p:
+            said[eqn.outvars[0]] = eqn.params["sharding"]
+        elif eqn.primitive is shard_map_p and set(eqn.params["axes"]) == set(eqn.params["mesh"].axis_names):
+            laid_out = [NamedSharding(eqn.params["mesh"], spec) for spec in eqn.params["out_specs"]]
+            said.update(zip(eqn.outvars, laid_out, strict=True))
     found = [said.get(x) if isinstance(x, Var) else None for x in jaxpr.outvars]
     return tuple([s if s is not None and _is_of_devices(s) else None for s in found])
 

@@ -81,11 +81,20 @@ class DeviceWriter:
 
     def argument_attributes(self, avals: Sequence[ShapedArray]) -> list[list[str]]:
         """For each argument of the program, what its declaration says of where it lies."""
+        return self._attributes(self.partition.arguments, avals)
+
+    def result_attributes(self, avals: Sequence[ShapedArray]) -> list[list[str]]:
+        """The same for the results: a constraint alone is not kept where the program has meshes of several shapes."""
+        return self._attributes(self.partition.results or [None] * len(avals), avals)
+
+    def _attributes(
+        self, shardings: Sequence[NamedSharding | None], avals: Sequence[ShapedArray]
+    ) -> list[list[str]]:
         return [
             []
             if sharding is None
             else [f"sdy.sharding = #sdy.sharding<{self.sharding(sharding, aval.physical.ndim)}>"]
-            for sharding, aval in zip(self.partition.arguments, avals, strict=True)
+            for sharding, aval in zip(shardings, avals, strict=True)
         ]
 
     def mesh(self, mesh: Mesh) -> str:

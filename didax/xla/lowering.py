@@ -78,17 +78,23 @@ def lower_module(
     attributes = [["jax.buffer_donor = true"] if is_donated else [] for is_donated in donated]
     for i, out in replaced.items():
         attributes[i] = [f"tf.aliasing_output = {out} : i32"]
+    of_results: list[list[str]] = [[] for _ in jaxpr.outvars]
     if devices is not None:
         for found, laid_out in zip(attributes, devices.argument_attributes(jaxpr.in_avals), strict=True):
             found += laid_out
+        of_results = devices.result_attributes(jaxpr.out_avals)
     text, _ = function_text(
-        module, jaxpr, [f" {{{', '.join(found)}}}" if found else "" for found in attributes]
+        module, jaxpr, list(map(_in_braces, attributes)), list(map(_in_braces, of_results))
     )
     main = f"func.func public @main{text}"
     if callbacks is not None:
         callbacks += module.callbacks
     header = f"module @{name} {{" if devices is None else devices.header(name)
     return "\n".join([header, *module.functions, main, "}"]) + "\n"
+
+
+def _in_braces(attributes: Sequence[str]) -> str:
+    return f" {{{', '.join(attributes)}}}" if attributes else ""
 
 
 def function_name(module: Module, jaxpr: Jaxpr) -> str:
@@ -101,10 +107,13 @@ def function_name(module: Module, jaxpr: Jaxpr) -> str:
     return name
 
 
-def function_text(module: Module, jaxpr: Jaxpr, attributes: Sequence[str] | None = None) -> tuple[str, bool]:
+def function_text(
+    module: Module, jaxpr: Jaxpr, attributes: Sequence[str] | None = None, of_results: Sequence[str] = ()
+) -> tuple[str, bool]:
     """Arguments, result types and body of the function for a jaxpr, and whether it takes the number of the run.
 
-    `attributes` are those of the arguments of `main`, which makes the tokens that other functions take and return.
+    `attributes` are those of the arguments of `main`, which makes the tokens that other functions take and return;
+    `of_results` those of its results.
     """
     jaxpr = simplify_jaxpr(jaxpr)
     is_ordered = has_order(jaxpr.effects)
@@ -127,7 +136,8 @@ def function_text(module: Module, jaxpr: Jaxpr, attributes: Sequence[str] | None
         parameters = [text + attribute for text, attribute in zip(parameters, attributes, strict=True)]
     if ctx.run.used:
         parameters = [f"{ctx.run.value}: {ctx.run.value.type}", *parameters]
-    results = ", ".join([tensor_type(x.aval) for x in outs])
+    of_results = of_results or [""] * len(outs)
+    results = ", ".join([tensor_type(x.aval) + text for x, text in zip(outs, of_results, strict=True)])
     ending = f"return {names(outs)} : {types(outs)}" if outs else "return"
     text = "\n".join([f"({', '.join(parameters)}) -> ({results}) {{", *ctx.lines, ending, "}"])
     return text, ctx.run.used
@@ -276,6 +286,7 @@ def call(
     if ctx.inlines and inline:
         return lower_jaxpr_body(ctx, simplify_jaxpr(jaxpr), operands)
     name = function_name(ctx.module, jaxpr)
+    inline = inline or _maps_within_a_map(ctx, jaxpr)
     avals: Sequence[Any] = jaxpr.out_avals
     is_ordered = has_order(jaxpr.effects)
     if is_ordered:
@@ -291,6 +302,17 @@ def call(
     if is_ordered:
         ctx.tokens, outs = outs[:1], outs[1:]
     return outs
+
+
+def _maps_within_a_map(ctx: FunctionContext, jaxpr: Jaxpr) -> bool:
+    """Whether the jaxpr holds a `shard_map` within another one: XLA ends the process if the call is not inlined."""
+    devices = ctx.module.devices
+    if devices is None or devices.manual is None:
+        return False
+    return any(
+        eqn.primitive.name == "shard_map" or any(_maps_within_a_map(ctx, inner) for inner in eqn.jaxprs)
+        for eqn in jaxpr.eqns
+    )
 
 
 def lower_function(

@@ -14,7 +14,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import NamedSharding, P, lax
-from didax.sharding import IndivisibleError
+from didax.sharding import IndivisibleError, Mesh
 
 MESHES = {
     "1x8": ((1, 8), ("a", "b")),
@@ -29,6 +29,7 @@ TABLE = {
     "product": (lambda n, x, y: x @ y, P("a", "b"), P("b", "a")),
     "product of rows": (lambda n, x, y: x @ y, P(("a", "b")), P()),
     "tensor parallel": (lambda n, x, y: n.tanh(x @ y) @ y.T, P("a"), P(None, "b")),
+    "layer of sequences": (lambda n, x, y: n.tanh(n.tanh(x.reshape(4, 2, 8) @ y) @ y), P("a"), P(None, "b")),
     "softmax": (lambda n, x, y: n.exp(x) / n.exp(x).sum(1, keepdims=True) + y, P("a", "b"), P("a")),
     "mean and variance": (lambda n, x, y: (x - x.mean(0)) / n.sqrt(x.var(0) + 1) + y, P("b", "a"), P()),
     "transpose": (lambda n, x, y: x.T + y, P("a", "b"), P("b", "a")),
@@ -36,6 +37,8 @@ TABLE = {
     "concatenate": (lambda n, x, y: n.concatenate([x, y], 1), P("a"), P("a")),
     "slices": (lambda n, x, y: x[2:6, ::2] * y[1, 3], P("a", "b"), P("b")),
     "update": (lambda n, x, y: x.at[2:4].set(y[:2] ** 2), P("a", "b"), P("b")),
+    "uneven update": (lambda n, x, y: x.at[:, 1:7].set(y[:, :6] * 2), P("a"), P(None, "b")),
+    "sums of rows": (lambda n, x, y: x.at[n.array([3, 1])].add(y[:2] ** 2), P(("a", "b")), P(("a", "b"))),
     "gather": (lambda n, x, y: x[n.array([3, 1, 1])] + y[n.array([0, 2, 5])], P("b"), P(None, "a")),
     "sort": (lambda n, x, y: n.sort(x * y, 1), P("a"), P("a")),
     "cumulative sum": (lambda n, x, y: n.cumsum(x, 0) + y, P("a"), P("b")),
@@ -155,6 +158,25 @@ def test_results_lie_as_in_jax() -> None:
         ours = dx.jit(f)(dx.device_put(x, NamedSharding(mesh, P("a", "b"))))
         wanted = jax.jit(f)(jax.device_put(x, jax.NamedSharding(theirs, jax.P("a", "b"))))
         assert list(ours.sharding.spec) == list(wanted.sharding.spec)
+
+
+def test_results_lie_as_asked_where_meshes_of_several_shapes_meet() -> None:
+    devices = np.array(dx.devices())
+    by_rows, by_columns = (
+        Mesh(devices.reshape(2, 4), ("a", "b")),
+        Mesh(devices.reshape(4, 2), ("b", "a")),
+    )
+    x = dx.device_put(operands()[0], NamedSharding(by_rows, P("a")))
+    wanted = NamedSharding(by_columns, P("b"))
+    for f in (
+        dx.jit(lambda x: x * 2, out_shardings=wanted),
+        dx.jit(lambda x: (x.T, lax.with_sharding_constraint(x * 2, wanted))[1]),
+        dx.shard_map(lambda x: x * 2, mesh=by_columns, in_specs=P("b"), out_specs=P("b")),
+    ):
+        found = f(x)
+        assert found.sharding.is_equivalent_to(wanted, 2)
+        assert [s.data.shape for s in found.addressable_shards] == [(2, 8)] * 8
+        np.testing.assert_array_equal(found, np.asarray(x) * 2)
 
 
 def test_a_constraint_is_kept_by_every_transformation() -> None:

@@ -502,3 +502,18 @@ def test_a_program_is_searched_once_for_uneven_choices(monkeypatch: pytest.Monke
     searched.clear()
     dx.vmap(jaxpr_as_fun(staged))(X[None])
     assert not searched
+
+
+def test_a_checkpoint_around_a_shard_map_within_another() -> None:
+    """XLA ends the process where the recomputation is a call that is not inlined."""
+    mesh = dx.make_mesh((2, 2, 2), ("a", "b", "c"))
+    x = np.cos(np.arange(64.0, dtype="float32")).reshape(8, 8)
+
+    def gradient(wrapped):
+        within = dx.shard_map(
+            lambda y: dnp.sin(lax.psum(y, "b")), in_specs=P("b"), out_specs=P(), axis_names={"b"}
+        )
+        f = dx.shard_map(wrapped(within), mesh=mesh, in_specs=P("a"), out_specs=P("a"), axis_names={"a"})
+        return dx.jit(dx.grad(lambda x: (f(x) ** 2).sum()))(x)
+
+    np.testing.assert_allclose(gradient(dx.checkpoint), gradient(lambda f: f), rtol=1e-5, atol=1e-5)

@@ -271,6 +271,9 @@ def test_a_name_that_is_not_mapped(collective, wrap):
         (lambda x: lax.ppermute(x, "i", [(0, 1), (2, 1)]), "each position at most once"),
         (lambda x: lax.pshuffle(x, "i", [0, 1]), "perm: [0, 1], axis 'i' of 3 elements"),
         (lambda x: lax.psum_scatter(x[0], "i"), "Give the array an axis (reshape)."),
+        (lambda x: lax.psum(x, ("i", 1)), "axis_name: ('i', 1), array: float32[3]"),
+        (lambda x: lax.pmax(x, -1), "Use axes from 0 to 0, or a string where an axis of vmap is meant."),
+        (lambda x: lax.pmin(x[0], 0), "Give the array an axis (reshape), or a string"),
     ],
 )
 def test_misuse_is_explained(f, wanted):
@@ -291,6 +294,18 @@ def test_a_collective_in_a_branch_that_only_some_elements_take():
         lambda p: dx.vmap(lambda x: lax.cond(p, lambda: lax.psum(x, "i"), lambda: x), axis_name="i")(XS)
     )
     assert_close(ours(np.array([True, False])), np.stack([np.broadcast_to(XS.sum(0), (3, 3)), XS]))
+
+
+def test_an_integer_is_an_axis_of_the_array():
+    """Also where an axis of a vmap has that name; with names it is reduced beside the mapped ones."""
+    for collective, reduced in ((lax.psum, np.sum), (lax.pmax, np.max), (lax.pmin, np.min)):
+        ours = dx.vmap(lambda x, c=collective: (c(x, 0), c({"x": x}, ("i", 0))["x"]), axis_name="i")(XS)
+        assert_close(ours[0], reduced(XS, 1))
+        assert_close(ours[1], np.broadcast_to(reduced(XS), 3))
+        assert_close(collective(XS, (0, 1)), reduced(XS))
+    assert_close(dx.grad(lambda x: (lax.psum(x, 1) ** 2).sum())(XS), 2 * XS.sum(1, keepdims=True) + 0 * XS)
+    name: Any = 0
+    assert_close(dx.vmap(lambda x: lax.psum(x, name), axis_name=name)(XS), XS.sum(1))
 
 
 def test_a_collective_is_not_evaluated_where_its_axis_is_not_mapped():
