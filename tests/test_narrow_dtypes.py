@@ -11,6 +11,7 @@ import didax as dx
 import didax.numpy as dnp
 from didax import lax, nn
 from didax.core import dtypes
+from didax.scipy import special
 
 FLOATS = [d.name for d in dtypes.ALL_DTYPES if dtypes.is_float(d) and d.itemsize == 1]
 # The least number of float8_e8m0fnu is denormal as a float32, which the cheap settings of tests flush to zero.
@@ -195,6 +196,15 @@ def test_functions_of_floats_narrower_than_a_byte() -> None:
     assert_bits(fraction, wanted[0].astype(x.dtype))
     assert_bits(whole, wanted[1].astype(x.dtype))
     np.testing.assert_array_equal(dnp.signbit(x), np.signbit(x.astype(np.float64)))
+
+
+def test_derivatives_of_float16_survive_what_overflows_on_their_way() -> None:
+    x = dnp.asarray([-300, 0.5, 300], "float16")
+    for function in (dnp.arcsinh, dnp.arctan, dnp.arctanh, nn.gelu):
+        slope = dx.vmap(dx.grad(function))
+        assert slope(x).dtype == x.dtype
+        assert slope(x).tolist() == slope(x.astype("float32")).astype("float16").tolist()
+    assert np.isfinite(dx.grad(special.comb)(dnp.asarray(40.5, "float16"), dnp.asarray(3, "float16")))
 
 
 @pytest.mark.parametrize("dtype", ["float4_e2m1fn", "float8_e4m3fn", "float8_e8m0fnu", "float8_e5m2"])

@@ -33,6 +33,7 @@ from didax.api.flat import (
 )
 from didax.api.linear_functions import LinearizedFunction, VJPFunction
 from didax.api.refs import RefArguments, jvp_of_refs, leaf_types
+from didax.api.static import as_numbers
 from didax.api.tangents import check_tangents, materialise, mismatch
 from didax.core import dtypes, pytree
 from didax.core.avals import aval_of
@@ -213,7 +214,7 @@ def _value_and_grad(
 ) -> Callable[..., Any]:
     """The function behind `grad` and `value_and_grad`: (value or (value, aux), gradient)."""
     check_callable(caller, fun)
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    numbers = (argnums,) if isinstance(argnums, int) else as_numbers(argnums, "argnums")
 
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         chosen = chosen_arguments(caller, fun, numbers, args)

@@ -96,7 +96,11 @@ def checkpoint(
     check_callable("checkpoint", fun)
     _check_policy(policy)
     static = StaticArguments(
-        "checkpoint", fun, as_numbers(static_argnums), as_names(static_argnames), hashable=False
+        "checkpoint",
+        fun,
+        as_numbers(static_argnums, "static_argnums"),
+        as_names(static_argnames),
+        hashable=False,
     )
     check_arguments_exist("checkpoint", fun, "static", static.numbers, tuple(static.names))
     barrier = prevent_cse if isinstance(prevent_cse, bool) else any(prevent_cse)

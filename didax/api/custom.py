@@ -26,7 +26,7 @@ from didax.core.array_ops import Zero, add_tangents, instantiate
 from didax.core.avals import aval_of, is_array_like
 from didax.core.errors import api_boundary, message
 from didax.core.ref import Ref
-from didax.core.source import describe_function
+from didax.core.source import describe_function, function_name
 from didax.primitives.custom.call import python_call_p
 
 P = ParamSpec("P")
@@ -115,7 +115,10 @@ class FunctionWithRules(Generic[P, R]):
             return args
         if not kwargs and len(args) == self._num_positional:
             return args
-        bound = self._signature.bind(*args, **kwargs)
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{function_name(self.fun)}(): {error}") from None
         if bound.kwargs:
             raise self._unresolved(bound.kwargs)
         bound.apply_defaults()  # those of keyword-only parameters the function applies itself

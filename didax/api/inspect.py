@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -46,8 +45,7 @@ def _jitted(caller: str, fun: Callable[..., Any], static_argnums: Any) -> JitFun
     """`jit(fun)`; TypeError where the arguments of `fun` are given in the place of the numbers of its static ones."""
     check_callable(caller, fun)
     try:
-        for number in as_numbers(static_argnums):
-            operator.index(number)
+        as_numbers(static_argnums, "static_argnums")
     except TypeError:
         rule = f"{caller} takes a function, and returns a function of its arguments."
         fact = f"static_argnums: {static_argnums!r:.100} of type {type(static_argnums).__name__}"

@@ -26,6 +26,7 @@ from didax.api.argnums import (
 from didax.api.autodiff import jvp, vjp
 from didax.api.chunks import checked_size
 from didax.api.flat import check_callable, flatten_arguments
+from didax.api.static import as_numbers
 from didax.api.vmap import vmap
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
@@ -60,7 +61,7 @@ def jacfwd(
            [0., 4.]], dtype=float32)
     """
     check_callable("jacfwd", fun)
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    numbers = (argnums,) if isinstance(argnums, int) else as_numbers(argnums, "argnums")
 
     @functools.wraps(fun)
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -111,7 +112,7 @@ def jacrev(
            [0., 4.]], dtype=float32)
     """
     check_callable("jacrev", fun)
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    numbers = (argnums,) if isinstance(argnums, int) else as_numbers(argnums, "argnums")
 
     @functools.wraps(fun)
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:

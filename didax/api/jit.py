@@ -194,8 +194,8 @@ def jit(
     """
     check_place(backend, device)
     settings = JitSettings(
-        (as_numbers(static_argnums), as_names(static_argnames)),
-        (as_numbers(donate_argnums), as_names(donate_argnames)),
+        (as_numbers(static_argnums, "static_argnums"), as_names(static_argnames)),
+        (as_numbers(donate_argnums, "donate_argnums"), as_names(donate_argnames)),
         compiler_options,
         keep_unused,
         compile_in_background,

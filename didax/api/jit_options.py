@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypedDict
 
 from didax.api.devices import devices
-from didax.api.static import check_arguments_exist
+from didax.api.static import check_arguments_exist, check_no_argument_is_both
 from didax.core import pytree
 from didax.core.errors import message
 
@@ -64,6 +64,7 @@ class JitSettings(NamedTuple):
         for option, (numbers, names) in (("static", self.static), ("donate", self.donated)):
             if numbers or names:
                 check_arguments_exist("jit", fun, option, numbers, names)
+        check_no_argument_is_both(fun, self.static, self.donated)
 
 
 def check_place(backend: str | None, device: Any) -> None:

@@ -56,7 +56,9 @@ def pmap(
     Array([1.], dtype=float32)
     """
     check_callable("pmap", fun)
-    static = StaticArguments("pmap", fun, as_numbers(static_broadcasted_argnums), ())
+    static = StaticArguments(
+        "pmap", fun, as_numbers(static_broadcasted_argnums, "static_broadcasted_argnums"), ()
+    )
     name = axis_name or "pmap"
     programs: dict[Any, Any] = {}
 
@@ -81,13 +83,13 @@ def pmap(
         if program is None:
             mesh = Mesh(found[:size], (name,))
             program = programs[which] = _program(
-                static.filled(key), tree, dims, out_axes, mesh, as_numbers(donate_argnums)
+                static.filled(key), tree, dims, out_axes, mesh, as_numbers(donate_argnums, "donate_argnums")
             )
         return program(*leaves)
 
     def lower(*args: Any, **kwargs: Any) -> Any:
         """The program for these arguments, as `lower` of a jitted function."""
-        numbers = as_numbers(static_broadcasted_argnums)
+        numbers = as_numbers(static_broadcasted_argnums, "static_broadcasted_argnums")
         return jit(mapped, static_argnums=numbers, donate_argnums=donate_argnums).lower(*args, **kwargs)
 
     mapped.__dict__["lower"] = lower

@@ -38,7 +38,7 @@ def array_function(f: Callable[P, R]) -> Callable[P, R]:
             out = call(*args, **without_idle(f, kwargs)) if kwargs else call(*args)
             return own_result(out, args, kwargs)
         except Exception as error:
-            strip_internal_frames(error)
+            strip_internal_frames(error, f, args, kwargs)
             raise
 
     return bounded

@@ -8,6 +8,7 @@ Read next: `jit.py` and `checkpoint.py`, which take such arguments.
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ from didax.core.exact import exact, value_of
 from didax.core.source import describe_function
 
 Key = tuple[Any, ...]  # (where, type, exact(value)) of each static argument
+Marked = tuple[Sequence[int], Sequence[str]]
+"""Arguments that an option of `jit` names: by number, and by name."""
 
 
 _PLACES_MAX = 256  # kinds of calls that are remembered of a function
@@ -190,9 +193,37 @@ def check_arguments_exist(
         )
 
 
-def as_numbers(x: int | Sequence[int] | None) -> tuple[int, ...]:
-    """An option that is one number, several or none."""
-    return () if x is None else (x,) if isinstance(x, int) else tuple(x)
+def check_no_argument_is_both(fun: Any, static: Marked, donated: Marked) -> None:
+    """ValueError for an argument that `jit` is told both to make part of the program and to take the memory of."""
+    if not any(donated) or not any(static):
+        return
+    try:
+        parameters = list(inspect.signature(fun).parameters)
+    except (TypeError, ValueError):  # written in C: nothing is known
+        parameters = []
+
+    def names(marked: Marked) -> set[int | str]:
+        return {
+            *(parameters[i] if -len(parameters) <= i < len(parameters) else i for i in marked[0]),
+            *marked[1],
+        }
+
+    if both := names(static) & names(donated):
+        rule = "A static argument is part of the program, so it has no memory to donate."
+        facts = f"static and donated: {', '.join(sorted(map(str, both)))}; function: {describe_function(fun)}"
+        raise ValueError(message(rule, facts, fix="Leave it out of donate_argnums and donate_argnames."))
+
+
+def as_numbers(x: int | Sequence[int] | None, option: str) -> tuple[int, ...]:
+    """The positions that an option names: one, several or none; TypeError for other than integers."""
+    if isinstance(x, int):
+        return (x,)
+    try:
+        return () if x is None else tuple([operator.index(i) for i in x])
+    except TypeError:
+        fact = f"{option}: {x!r:.100} of type {type(x).__name__}"
+        fix = "Pass an int, or a tuple of ints, counted from 0."
+        raise TypeError(message(f"{option} numbers positional arguments.", fact, fix=fix)) from None
 
 
 def as_names(x: str | Iterable[str] | None) -> tuple[str, ...]:

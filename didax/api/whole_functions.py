@@ -78,7 +78,7 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
                     remembered[key] = _whole_of(f, args, kwargs, values, result) or _AS_WRITTEN
             return result
         except Exception as error:
-            strip_internal_frames(error)
+            strip_internal_frames(error, f, args, kwargs)
             raise
 
     return evaluate

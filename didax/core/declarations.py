@@ -30,7 +30,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*(-[A-Za-z]\w*)*")  # as the parser of programs 
 def check_declaration(primitive: Any, name: str) -> None:
     """TypeError or ValueError for a primitive that is not declared as one can be."""
     kind: Any = primitive.__class__
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(
             message(
                 "The name of a primitive is a word: programs are written, and read again, by these names.",

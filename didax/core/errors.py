@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar, cast
 
 from didax.core import config, source
@@ -410,16 +412,25 @@ class UnfilteredStackTrace(Exception):
     """The cause of an error whose traceback was cut: it has all of it (the option `traceback_filtering`)."""
 
 
-def strip_internal_frames(error: BaseException) -> BaseException:
+def strip_internal_frames(
+    error: BaseException,
+    f: Any = None,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] = MappingProxyType({}),
+) -> BaseException:
     """Return `error` with a traceback that shows the user's frames; the option `traceback_filtering` says how.
+
+    The arguments of the public function `f` are written into the text of an error that Python raised within it.
 
     "on" cuts the frames of Didax's own files; "off" leaves all; "remove_frames" cuts them and keeps the whole traceback
     in the error's cause; "tracebackhide" marks them by a local variable `__tracebackhide__`, as IPython likes.
     """
     mode = config.state().traceback_filtering
+    frames = _frames(error.__traceback__)
+    if f is not None and type(error) in _RAISED_BY_PYTHON:
+        _name_arguments(error, frames, f, args, kwargs)
     if mode == "off":
         return error
-    frames = _frames(error.__traceback__)
     if mode == "tracebackhide":
         for tb in frames:
             if source.is_hidden(tb.tb_frame.f_code):
@@ -429,6 +440,62 @@ def strip_internal_frames(error: BaseException) -> BaseException:
     if mode == "remove_frames" and len(kept) < len(frames):
         _keep_in_cause(error, frames)
     return error.with_traceback(_chain(kept))
+
+
+_RAISED_BY_PYTHON = {TypeError, ValueError, AttributeError, IndexError}
+_LIBRARIES = {"numpy", "opt_einsum", "ml_dtypes", "jaxlib", *sys.stdlib_module_names}
+
+
+def _name_arguments(
+    error: BaseException,
+    frames: list[types.TracebackType],
+    f: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> None:
+    """Make the text of an error that Python or NumPy raised say which function met it, and on which arguments.
+
+    The text of such an error is one line that knows no argument: "'float' object cannot be interpreted as an integer".
+    It is left alone where a function of the user raised it, and where the caller of `f` belongs to Didax, whose own
+    caller knows the arguments that the user wrote.
+    """
+    text = str(error)
+    caller = frames[0].tb_frame.f_back if frames else None
+    if (
+        "\n" in text
+        or caller is None
+        or source.is_hidden(caller.f_code)
+        or not str(getattr(f, "__module__", "")).startswith("didax.")
+        or f.__name__ == "__call__"  # of an object that stands for a function of the user
+        or any([_is_users(tb.tb_frame) for tb in frames])
+    ):
+        return
+    try:
+        given = inspect.signature(f).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):  # the error says that the call itself does not fit
+        return
+    name = f.__qualname__ if f.__name__.startswith("__") else f.__name__
+    facts = [f"{argument}: {_described(x)}" for argument, x in given.items()]
+    rule = f"{name} met an argument that it cannot use: {text.rstrip('.')}."
+    error.args = (message(rule, *facts, fix=f"Change that argument; help({name}) says what each may be."),)
+
+
+def _is_users(frame: types.FrameType) -> bool:
+    module = str(frame.f_globals.get("__name__", ""))
+    return not source.is_hidden(frame.f_code) and module.partition(".")[0] not in _LIBRARIES
+
+
+def _described(x: Any) -> str:
+    """An array by its type, any other value by its text and the name of its type."""
+    if (aval := getattr(x, "aval", None)) is not None:
+        return str(aval)
+    if hasattr(x, "dtype") and hasattr(x, "shape"):
+        return f"{x.dtype}[{','.join(map(str, x.shape))}]"
+    if type(x) in (list, tuple) and len(x) <= 6:
+        items = ", ".join(map(_described, x))
+        return f"[{items}]" if type(x) is list else f"({items})"
+    text = source.describe_function(x) if isinstance(x, types.FunctionType) else repr(x)
+    return f"{text:.80} of type {type(x).__name__}"
 
 
 def _frames(tb: types.TracebackType | None) -> list[types.TracebackType]:
@@ -538,7 +605,7 @@ def api_boundary(f: Callable[P, R]) -> Callable[P, R]:
         try:
             return call(*args, **without_idle(f, kwargs)) if kwargs else call(*args)
         except Exception as error:
-            strip_internal_frames(error)
+            strip_internal_frames(error, f, args, kwargs)
             raise
 
     return bounded

@@ -68,7 +68,7 @@ def _decorated(f: Any, exact: Sequence[str]) -> Any:
                     kwargs = {name: x if name in kept else narrowed(x) for name, x in kwargs.items()}
             return own_result(f(*args, **kwargs), args, kwargs)
         except Exception as error:
-            strip_internal_frames(error)
+            strip_internal_frames(error, f, args, kwargs)
             raise
 
     return public

@@ -124,7 +124,7 @@ class ufunc:
             out = self.plan(args)(*args)
             return out if out is not args[0] else sharing(out)
         except Exception as error:
-            strip_internal_frames(error)
+            strip_internal_frames(error, self, args, kwargs)
             raise
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:

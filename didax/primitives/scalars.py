@@ -47,6 +47,11 @@ _scalar_makers: dict[tuple[type[Any], np.dtype[Any], bool], Callable[[Any], Any]
 
 def _scalar_maker(x: Any, dtype: np.dtype[Any]) -> Callable[[Any], Any]:
     kind = dtypes.kind_of(dtype)
+    if type(x) not in PYTHON_SCALARS:
+        fact = f"given: {x!r:.100} of type {type(x).__name__}"
+        raise TypeError(
+            message("A factor is a Python number here.", fact, fix="Pass float(x), or multiply the array.")
+        )
     if kind == "x":
         return functools.partial(dtypes.numpy_scalar, dtype=dtype)  # which raises
     if dtypes.KIND_RANKS[PYTHON_SCALARS[type(x)]] > dtypes.KIND_RANKS[kind]:

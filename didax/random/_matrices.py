@@ -60,8 +60,7 @@ def multivariate_normal(
     words, shape, dtype = arguments("multivariate_normal", key, shape, dtype)
     n = m.shape[-1]
     (mean,) = parameters("multivariate_normal", (*shape, n), dtype, mean=mean)
-    (cov,) = parameters("multivariate_normal", (*shape, n, n), dtype, cov=cov) if c.ndim > 2 else [cov]
-    cov = dnp.asarray(cov, dtype)
+    (cov,) = parameters("multivariate_normal", (*(shape if c.ndim > 2 else ()), n, n), dtype, cov=cov)
     return _multivariate_normal(words, mean, cov, shape=(*shape, n), dtype=dtype, method=method)
 
 

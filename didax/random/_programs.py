@@ -136,7 +136,7 @@ def draws(plan: Callable[P, Any]) -> Callable[P, Any]:
             )
             return ConcreteArray(entry.aval, None, outs[0])
         except Exception as error:
-            strip_internal_frames(error)
+            strip_internal_frames(error, check, (key, *args), kwargs)
             raise
 
     def drawn(planned: Any) -> Any:

@@ -459,6 +459,9 @@ def parameters(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], **values
     found: list[Any] = []
     for parameter, x in values.items():
         aval = aval_of(x)
+        if dtypes.is_complex(aval.dtype) and not dtypes.is_complex(dtype):
+            rule = f"{name} takes real numbers as parameters: a cast would drop the imaginary part."
+            raise ArgumentError(message(rule, f"{parameter}: {aval}", fix="Take its real part (x.real)."))
         fits = len(aval.shape) <= len(shape) and all(
             n in (1, m) for n, m in zip(aval.shape[::-1], shape[::-1], strict=False)
         )

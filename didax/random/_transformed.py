@@ -77,6 +77,7 @@ def check(name: str, parameter: str, x: Any, holds: Callable[[Any], Any], rule: 
     """Raise ValueError where a parameter whose value is known breaks its rule; NaN is accepted."""
     if isinstance(x, Tracer):
         return
+    aval_of(x)  # TypeError for what is no number
     value = np.asarray(x)
     with np.errstate(invalid="ignore"):
         broken = ~(holds(value) | np.isnan(value)) if value.dtype.kind == "f" else ~holds(value)

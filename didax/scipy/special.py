@@ -31,7 +31,7 @@ from didax.primitives import fitted, hypergeometric, integrals, logarithmic
 from didax.primitives import gamma as _gamma
 from didax.primitives import special as loops
 from didax.primitives.gamma_quotients import poch as _poch
-from didax.primitives.narrow import bytes_in_float32
+from didax.primitives.narrow import bytes_in_float32, halves_in_float32
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
 from didax.scipy import _families as families
@@ -233,6 +233,7 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
 
 
 @api_boundary
+@halves_in_float32
 def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     """Return the number of ways to choose k things of N, as floats: 0 for k < 0 and for k > N.
 

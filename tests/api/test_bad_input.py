@@ -281,6 +281,64 @@ Pass the arguments to differentiate by position, and number them from 0.
     )
 
 
+@pytest.mark.parametrize(
+    ("option", "misuse"),
+    {
+        "argnums": lambda n: dx.grad(f, argnums=n),
+        "static_argnums": lambda n: dx.jit(f, static_argnums=n),
+        "donate_argnums": lambda n: dx.jit(f, donate_argnums=n),
+    }.items(),
+)
+def test_numbers_of_arguments_that_are_no_integers(option: str, misuse: Any) -> None:
+    for number, kind in (("x", "str"), (0.0, "float"), (["x"], "list")):
+        check(
+            lambda: misuse(number),
+            TypeError,
+            f"{option} numbers positional arguments.\n"
+            f"  {option}: {number!r} of type {kind}\n"
+            "Pass an int, or a tuple of ints, counted from 0.",
+        )
+
+
+def test_an_argument_that_is_static_and_donated() -> None:
+    for options in ({"donate_argnums": 0}, {"donate_argnames": "x"}):
+        check(
+            lambda: dx.jit(f, static_argnums=-1, **options),
+            ValueError,
+            "A static argument is part of the program, so it has no memory to donate.\n"
+            "  static and donated: x; function: f (HERE)\n"
+            "Leave it out of donate_argnums and donate_argnames.",
+        )
+
+
+def test_an_error_of_python_gets_the_function_and_its_arguments() -> None:
+    x = dnp.ones(3)
+    check(
+        lambda: dnp.roll(x, 1.5),
+        TypeError,
+        "roll met an argument that it cannot use: 'float' object cannot be interpreted as an integer.\n"
+        "  a: float32[3]\n"
+        "  shift: 1.5 of type float\n"
+        "Change that argument; help(roll) says what each may be.",
+    )
+    check(
+        lambda: lax.scan(f, (1.0, np.ones(2)), [x]),
+        TypeError,
+        "scan met an argument that it cannot use: f() takes 1 positional argument but 2 were given.\n"
+        "  f: f (HERE) of type function\n"
+        "  init: (1.0 of type float, float64[2])\n"
+        "  xs: [float32[3]]\n"
+        "Change that argument; help(scan) says what each may be.",
+    )
+    # What a user's function raises stays as it is, within libraries too.
+    for misuse in (lambda _: int("a"), lambda _: np.roll(np.ones(3), object())):
+        with pytest.raises((TypeError, ValueError)) as alone:
+            misuse(0)
+        with pytest.raises((TypeError, ValueError)) as mapped:
+            lax.map(misuse, x)
+        assert str(mapped.value) == str(alone.value)
+
+
 def test_has_aux_without_a_pair():
     check(
         lambda: dx.grad(f, has_aux=True)(1.0),

@@ -292,6 +292,7 @@ def test_a_parameter_that_cannot_be_hashed_is_named(value: Any, fix: str) -> Non
     [
         ({}, "two words", "name of a primitive is a word"),
         ({}, "", "name of a primitive is a word"),
+        ({}, 3, "name of a primitive is a word"),
         ({"lower": "sine"}, "fine_of_a_test", "A rule is a function.*\n  rule: lower of .*\n  given: 'sine'"),
         (
             {"holes": {"vjp": "no"}},

@@ -273,6 +273,14 @@ def test_double_sided_maxwell_has_two_sides() -> None:
         (lambda k: random.pareto(k, 0.0), r"pareto takes b above 0(.|\n)*b: 0.0(.|\n)*Clip"),
         (lambda k: random.rayleigh(k, np.float32([1, -2])), r"scale above 0(.|\n)*scale: -2.0"),
         (lambda k: random.weibull_min(k, 1.0, -1.0), r"concentration above 0"),
+        (
+            lambda k: random.uniform(k, minval=1j),
+            r"uniform takes real numbers.*\n  minval: complex64\[\]\nTake its real",
+        ),
+        (
+            lambda k: random.multivariate_normal(k, np.zeros(1), np.array([[1j]])),
+            r"takes real numbers.*\n  cov: complex64\[1,1\]",
+        ),
         (lambda k: random.geometric(k, 1.5), r"geometric takes p in \(0, 1\](.|\n)*p: 1.5"),
         (lambda k: random.triangular(k, 0.0, 4.0, 3.0), r"left <= mode <= right"),
         (lambda k: random.wald(k, np.ones(2), shape=(3,)), r"mean: float32\[2\], shape: \(3,\)"),

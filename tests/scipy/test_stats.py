@@ -308,6 +308,23 @@ def test_derivatives() -> None:
         [0.3, 7, 200]).astype("float32"), 1e-5)  # fmt: skip
 
 
+@pytest.mark.parametrize("dtype", first(["float16", "bfloat16"]))
+def test_narrow_floats_are_rounded_once(dtype: str) -> None:
+    x, y = dnp.asarray([1000, -3.3, 0.7], dtype), dnp.asarray([0.3, 0.7], dtype)
+    eye = dnp.eye(2, dtype=dtype)
+    for function, args in (
+        (stats.cauchy.logpdf, (x,)), (stats.t.pdf, (x, dnp.asarray(2, dtype))), (stats.norm.pdf, (x[1:],)),
+        (stats.dirichlet.pdf, (y, dnp.asarray([30, 5], dtype))), (stats.multivariate_normal.pdf, (5 * y, 0 * y, eye)),
+        (stats.multinomial.logpmf, (y * 0 + 30, 60, y)),
+    ):  # fmt: skip
+        wide = [a.astype("float32") if hasattr(a, "dtype") else a for a in args]
+        found, wanted = function(*args), function(*wide).astype(dtype)
+        assert found.dtype == wanted.dtype == dnp.dtype(dtype)
+        assert found.tolist() == wanted.tolist(), function
+    slope = dx.grad(lambda v: stats.cauchy.logpdf(v).sum())(x)
+    assert slope.dtype == x.dtype and np.isfinite(slope.astype("float32")).all()
+
+
 def test_batches_and_errors() -> None:
     x = RNG.uniform(0.2, 0.8, (3, 2)).astype("float32")
     check_batches({

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.primitives import complex_functions as at_corners
 from didax.primitives import numpy_rules
+from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise.arithmetic import add, div, mul, neg, number_like, square, sub
 from didax.primitives.elementwise.comparisons import eq, ge
 from didax.primitives.elementwise.logic_and_bits import and_
@@ -25,7 +27,21 @@ from didax.primitives.elementwise.vectorized import arctangent, arctangent2, cos
 from didax.primitives.families import binary, unary
 from didax.primitives.select import where
 
+_SINGLE = np.dtype(np.float32)
 elementary = functools.partial(unary, accepts="fc", numpy_kinds="f")
+
+
+def _halves_in_single(rule: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+    """The rule of a tangent t and an operand x; in float32 where x is float16, whose squares overflow from 256 on."""
+
+    def jvp(t: Any, y: Any, x: Any) -> Any:
+        if aval_of(x).dtype != np.float16:
+            return rule(t, x)
+        return convert_element_type(
+            rule(*[convert_element_type(v, _SINGLE) for v in (t, x)]), np.dtype(np.float16)
+        )
+
+    return jvp
 
 
 def _exp2_lower(ctx: Any, x: Any) -> Any:
@@ -147,7 +163,7 @@ atan = elementary(
     lower=vectorized(
         arctangent, at_corners.symmetric("chlo.atan", "odd", at_corners.turned(at_corners.atanh_corner))
     ),
-    jvp=lambda t, y, x: div(t, add(square(x), 1)),
+    jvp=_halves_in_single(lambda t, x: div(t, add(square(x), 1))),
 )
 sinh = elementary(
     "sinh",
@@ -171,7 +187,7 @@ asinh = elementary(
     "asinh",
     eager=np.arcsinh,
     lower=at_corners.symmetric("chlo.asinh", "odd", at_corners.asinh_corner),
-    jvp=lambda t, y, x: mul(t, rsqrt(_plus_one(square(x)))),
+    jvp=_halves_in_single(lambda t, x: mul(t, rsqrt(_plus_one(square(x))))),
 )
 acosh = elementary(
     "acosh",
@@ -183,7 +199,7 @@ atanh = elementary(
     "atanh",
     eager=np.arctanh,
     lower=_atanh_lower,
-    jvp=lambda t, y, x: div(t, _one_minus_square(x)),
+    jvp=_halves_in_single(lambda t, x: div(t, _one_minus_square(x))),
 )
 for _function in (expm1, logistic, sin, cos, tan, asin, acos, atan, asinh, acosh, atanh):
     _function.widens_halves = True

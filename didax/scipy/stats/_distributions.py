@@ -8,7 +8,8 @@ A distribution states some of its functions for location 0 and scale 1, on its s
 
 and so do location and scale, values outside of the support (probability 0) and parameters outside of theirs (NaN).
 Where a formula is not to be used it sees harmless numbers, so derivatives are finite. Arguments promote to one
-floating dtype and broadcast. Read next: `_tables.py`, the distributions.
+floating dtype and broadcast; narrow floats are computed in float32 and rounded once. Read next: `_tables.py`, the
+distributions.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import didax.numpy as dnp
+from didax.core import dtypes
 from didax.core.errors import api_boundary
 from didax.core.value import Array
 from didax.numpy.promotion import promote_dtypes
@@ -220,8 +222,11 @@ def _public(
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         values = [dnp.asarray(x) for x in promote_dtypes(f"{name}.{kind}", *bound.args, to_inexact=True)]
+        dtype = values[0].dtype
+        if (wide := dtypes.at_least_single(dtype)) != dtype:  # the steps of 16 bits overflow and lose digits
+            return function(*[x.astype(wide) for x in values]).astype(dtype)
         out = function(*values)
-        return out if out.weak_type == values[0].weak_type else out.astype(values[0].dtype)
+        return out if out.weak_type == values[0].weak_type else out.astype(dtype)
 
     call.__name__, call.__qualname__ = kind, f"{name}.{kind}"
     call.__module__ = "didax.scipy.stats"  # where pickles look for `norm.pdf`

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import didax.numpy as dnp
+from didax.core import dtypes
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.value import Array
 from didax.lax import linalg, stop_gradient
@@ -14,9 +15,11 @@ from didax.scipy.stats._distributions import made_of
 from didax.scipy.stats._parts import log_gamma_density, log_poisson
 
 
-def _strong(name: str, *args: Any) -> list[Array]:
-    return [dnp.asarray(x).astype(x.dtype) if isinstance(x, Array) else dnp.asarray(x)
-            for x in promote_dtypes(name, *args, to_inexact=True)]  # fmt: skip
+def _strong(name: str, *args: Any) -> tuple[list[Array], Any]:
+    """The arguments in one floating dtype of at least 32 bits, and the dtype to which the result is rounded."""
+    values = [dnp.asarray(x) for x in promote_dtypes(name, *args, to_inexact=True)]
+    dtype = values[0].dtype
+    return [x.astype(dtypes.at_least_single(dtype)) for x in values], dtype
 
 
 def _excess_over_one(x: Any, axis: int) -> Any:
@@ -36,7 +39,12 @@ def dirichlet_logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     >>> round(float(stats.dirichlet.pdf(dnp.array([0.2, 0.8]), dnp.array([1.0, 1.0]))), 4)
     1.0
     """
-    point, shape = _strong("dirichlet.logpdf", x, alpha)
+    value, dtype = _log_dirichlet(x, alpha)
+    return value.astype(dtype)
+
+
+def _log_dirichlet(x: Any, alpha: Any) -> tuple[Array, Any]:
+    (point, shape), dtype = _strong("dirichlet.logpdf", x, alpha)
     if shape.ndim != 1 or not point.ndim or point.shape[0] not in (shape.shape[0], shape.shape[0] - 1):
         raise ArgumentError(
             message(
@@ -47,7 +55,7 @@ def dirichlet_logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
         )
     if point.shape[0] != shape.shape[0]:
         point = dnp.concatenate([point, 1 - point.sum(0, keepdims=True)])
-    tolerance = max(1e-10, 10 * float(dnp.finfo(point.dtype).eps) * point.shape[0])
+    tolerance = max(1e-10, 10 * float(dnp.finfo(dtype).eps) * point.shape[0])
     inside = ((point >= 0) & (point <= 1)).all(0) & (abs(point.sum(0) - 1) < tolerance)
     column, total = shape.reshape(-1, *[1] * (point.ndim - 1)), shape.sum()
     share = dnp.where(inside, point, 1 / shape.shape[0])
@@ -57,13 +65,14 @@ def dirichlet_logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     value = log_gamma_density(column, scale * share).sum(0) - log_gamma_density(total, scale)
     value = value + (shape.shape[0] - 1) * dnp.log(scale) + scale * _excess_over_one(share, 0)
     value = dnp.where(inside, value, -math.inf)
-    return dnp.where((shape > 0).all(), value, math.nan)
+    return dnp.where((shape > 0).all(), value, math.nan), dtype
 
 
 @api_boundary
 def dirichlet_pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """Return the density of the Dirichlet distribution: the exponential of `logpdf`."""
-    return dnp.exp(dirichlet_logpdf(x, alpha))
+    value, dtype = _log_dirichlet(x, alpha)
+    return dnp.exp(value).astype(dtype)
 
 
 @api_boundary
@@ -74,20 +83,26 @@ def multinomial_logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     >>> round(float(stats.multinomial.pmf(dnp.array([1, 1]), 2, dnp.array([0.5, 0.5]))), 4)
     0.5
     """
-    counts, chances = _strong("multinomial.logpmf", x, p)
+    value, dtype = _log_multinomial(x, n, p)
+    return value.astype(dtype)
+
+
+def _log_multinomial(x: Any, n: Any, p: Any) -> tuple[Array, Any]:
+    (counts, chances), dtype = _strong("multinomial.logpmf", x, p)
     trials = as_array("multinomial.logpmf", n, "n").astype(counts.dtype)
     valid = (counts >= 0).all(-1) & (counts == dnp.floor(counts)).all(-1) & (counts.sum(-1) == trials)
     safe, trials = dnp.where(valid[..., None], counts, 0), dnp.where(valid, trials, 0)
     # Of Poisson variables, given their sum: the factorials themselves cancel where the counts are large.
     value = log_poisson(safe, trials[..., None] * chances).sum(-1) - log_poisson(trials, trials)
     value = value + trials * _excess_over_one(chances, -1)
-    return dnp.where(valid, value, -math.inf)
+    return dnp.where(valid, value, -math.inf), dtype
 
 
 @api_boundary
 def multinomial_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """Return the probability of the counts x: the exponential of `logpmf`."""
-    return dnp.exp(multinomial_logpmf(x, n, p))
+    value, dtype = _log_multinomial(x, n, p)
+    return dnp.exp(value).astype(dtype)
 
 
 @api_boundary
@@ -107,10 +122,15 @@ def multivariate_normal_logpdf(
         rule = "multivariate_normal needs regular covariances."
         fact = f"allow_singular: {allow_singular!r}"
         raise NotImplementedError(message(rule, fact, fix="Leave allow_singular out."))
-    point, centre, cov_ = _strong("multivariate_normal.logpdf", x, mean, cov)
+    value, dtype = _log_normal(x, mean, cov)
+    return value.astype(dtype)
+
+
+def _log_normal(x: Any, mean: Any, cov: Any) -> tuple[Array, Any]:
+    (point, centre, cov_), dtype = _strong("multivariate_normal.logpdf", x, mean, cov)
     if not centre.ndim:  # numbers, each by itself
         variance = cov_
-        return -0.5 * ((point - centre) ** 2 / variance + math.log(2 * math.pi) + dnp.log(variance))
+        return -0.5 * ((point - centre) ** 2 / variance + math.log(2 * math.pi) + dnp.log(variance)), dtype
     n = centre.shape[-1]
     if not cov_.ndim:
         cov_ = cov_ * dnp.eye(n, dtype=cov_.dtype)
@@ -128,13 +148,14 @@ def multivariate_normal_logpdf(
     columns = broadcast(away, (*batch, n))[..., None]
     white = linalg.triangular_solve(broadcast(factor, (*batch, n, n)), columns, lower=True, left_side=True)
     log_det = dnp.log(dnp.diagonal(factor, axis1=-2, axis2=-1)).sum(-1)
-    return -0.5 * (white[..., 0] ** 2).sum(-1) - 0.5 * n * math.log(2 * math.pi) - log_det
+    return -0.5 * (white[..., 0] ** 2).sum(-1) - 0.5 * n * math.log(2 * math.pi) - log_det, dtype
 
 
 @api_boundary
 def multivariate_normal_pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
     """Return the density of the normal distribution: the exponential of `logpdf`."""
-    return dnp.exp(multivariate_normal_logpdf(x, mean, cov))
+    value, dtype = _log_normal(x, mean, cov)
+    return dnp.exp(value).astype(dtype)
 
 
 def _of(name: str, doc: str, **functions: Any) -> Any:
