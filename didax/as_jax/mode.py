@@ -8,6 +8,7 @@ from didax.api.jit import JitFunction
 from didax.core import config
 from didax.core.avals import ShapedArray
 from didax.core.dtypes import short_name
+from didax.core.errors import CheckError
 from didax.core.value import Array
 from didax.runtime.array import ConcreteArray
 from didax.runtime.sharded import ShardedArray
@@ -18,6 +19,7 @@ NAMED_IN_JAX: dict[type, tuple[str, str]] = {
     ConcreteArray: ("jaxlib._jax", "ArrayImpl"),
     ShardedArray: ("jaxlib._jax", "ArrayImpl"),
     JitFunction: ("jaxlib._jax", "PjitFunction"),
+    CheckError: ("jax._src.checkify", "JaxRuntimeError"),
 }
 
 

@@ -181,6 +181,28 @@ def behaviour() -> None:
     assert jax.random.normal(key) == jax.random.normal(key)  # without a warning
     error, out = checkify.checkify(lambda x: checkify.check(x > 0, "no"), errors=checkify.user_checks)(1.0)
     assert error.get() is None and out is None
+    checks()
+
+
+def checks() -> None:
+    """Failed checks have JAX's class and texts, also where nothing made them data."""
+
+    def f(x):
+        checkify.check(x > 0, "got {x}", x=x)
+        return jnp.arange(3)[x]
+
+    for found, text in (
+        (checkify.checkify(f)(-1)[0].get_exception(), "got -1 (`check` failed)"),
+        (checkify.checkify(f, errors=checkify.index_checks)(5)[0].get_exception(),
+         "out-of-bounds indexing for array of shape (3,): index 5 is out of bounds for axis 0 with size 3."),
+    ):  # fmt: skip
+        assert type(found) is checkify.JaxRuntimeError and str(found) == text, (found, text)
+    try:
+        jax.jit(f)(-1)
+    except checkify.JaxRuntimeError as error:
+        assert str(error) == "got -1 (`check` failed)" and "checkify" in error.__notes__[0]
+    else:
+        raise AssertionError
 
 
 def table_resolves() -> None:
