@@ -105,10 +105,15 @@ class Error:
     @api_boundary
     def throw(self) -> None:
         """Raise the first failure as the error of its kind (a CheckError); do nothing where no check failed."""
+        if (error := self.get_exception()) is not None:
+            raise error
+
+    def get_exception(self) -> CheckError | None:
+        """Return the error that `throw` raises, None where no check failed."""
         for at, site, values in self._failures():
-            if not at:
-                raise failure(values, **_site_params(site))
-            raise ERRORS[site.kind](self.get())
+            error = failure(values, **_site_params(site))
+            return type(error)(self.get()) if at else error
+        return None
 
     def __repr__(self) -> str:
         traced = any(isinstance(x, Tracer) for x in self._arrays)
@@ -123,7 +128,7 @@ class Error:
 
     def _texts(self) -> Iterator[tuple[str, str]]:
         for at, site, values in self._failures():
-            yield at, failure_text(values, site.message, site.names, site.line)
+            yield at, failure_text(values, **_site_params(site))
 
     def _failures(self) -> Iterator[tuple[str, Site, list[Any]]]:
         """Yield position among mapped elements ('' where nothing is mapped), check and values of each failure."""
@@ -172,7 +177,7 @@ def checkify(f: Callable[P, R], errors: Errors = user_checks) -> Callable[P, tup
     >>> err, y = dx.jit(checkify.checkify(f, errors=checkify.all_checks))(x, 5)
     >>> err.throw()
     Traceback (most recent call last):
-    didax.core.errors.OutOfBoundsError: out-of-bounds indexing: index 5 is out of bounds for axis 0 of size 3.
+    didax.core.errors.OutOfBoundsError: out-of-bounds indexing for array of shape (3,): index 5 is out of bounds...
     ...
     """
     check_callable("checkify", f)

@@ -16,7 +16,7 @@ import didax
 from didax.api.flat import argument_names
 from didax.api.jit import JitFunction
 from didax.as_jax.hijax import changes, cur_qdd, is_high, note_made, typeof
-from didax.as_jax.mode import NAMED_IN_JAX
+from didax.as_jax.texts import NAMED_IN_JAX
 from didax.core import config, pytree
 from didax.core.errors import api_boundary, message
 from didax.core.source import describe_function

@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from didax.api.jit import JitFunction
+from didax.as_jax import texts
 from didax.core import config
-from didax.core.avals import ShapedArray
-from didax.core.dtypes import short_name
 from didax.core.jax_options import Config
-from didax.core.value import Array
-from didax.runtime.array import ConcreteArray
-from didax.runtime.sharded import ShardedArray
-
-# Programs look at the names of classes: at `PjitFunction` to see that a function is jitted.
-NAMED_IN_JAX: dict[type, tuple[str, str]] = {
-    Array: ("jax", "Array"),
-    ConcreteArray: ("jaxlib._jax", "ArrayImpl"),
-    ShardedArray: ("jaxlib._jax", "ArrayImpl"),
-    JitFunction: ("jaxlib._jax", "PjitFunction"),
-}
 
 
 def enter() -> None:
@@ -32,20 +17,4 @@ def enter() -> None:
     config.update("as_in_jax", True)
     config.update("debug_key_reuse", "off")
     Config().read_environment()
-    for kind, (module, name) in NAMED_IN_JAX.items():
-        kind.__module__, kind.__qualname__, kind.__name__ = module, name, name
-    shown: Any = ShapedArray
-    if shown.__str__ is object.__str__:
-        shown.__str__, shown.__repr__ = shown.__repr__, _with_its_class
-        shown.str_short = _short
-
-
-def _short(aval: ShapedArray, short_dtypes: bool = False) -> str:
-    """The text of a type in JAX: `uint8[2,3]`, or `u8[2,3]`."""
-    text = str(aval)
-    return short_name(aval.dtype) + text[text.index("[") :] if short_dtypes else text
-
-
-def _with_its_class(aval: ShapedArray) -> str:
-    """The repr of a type in JAX. Its text, which is in messages and jaxprs, is Didax's repr."""
-    return f"ShapedArray({aval}{', weak_type=True' * aval.weak_type})"
+    texts.enter()

@@ -100,7 +100,7 @@ class ChangedTypes(LowType):
             self if dtype == self.dtype else self.__class__(self.shape, dtype, False, self.vma, self.layout)
         )
 
-    to_tangent_aval = to_ct_aval = tangent  # as JAX calls it
+    to_tangent_aval = to_ct_aval = at_least_vspace = tangent  # as JAX calls it
 
 
 def dims_text(aval: Any) -> str:

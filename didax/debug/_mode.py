@@ -22,7 +22,7 @@ def debug_mode(*, nans: bool | str = True, infs: bool | str = False) -> Abstract
     >>> with dx.debug_mode():
     ...     dx.jit(lambda x, i: x[i])(dnp.arange(3), 7)
     Traceback (most recent call last):
-    didax.core.errors.OutOfBoundsError: out-of-bounds indexing: index 7 is out of bounds for axis 0 of size 3.
+    didax.core.errors.OutOfBoundsError: out-of-bounds indexing for array of shape (3,): index 7 is out of bounds...
     ...
     """
     return config.option_block(

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from didax.core import config
 from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import Effects
@@ -122,23 +123,30 @@ check_p = Check("check")
 
 
 def failure(values: Sequence[Any], *, kind: str, message: str, names: Sequence[str], line: str) -> CheckError:
-    """The error of a check that failed with these values."""
-    return ERRORS[kind](failure_text(values, message, names, line))
+    """The error of a check that failed with these values; all errors are of one class under `as_in_jax`."""
+    error = CheckError if config.state().as_in_jax else ERRORS[kind]
+    return error(failure_text(values, kind=kind, message=message, names=names, line=line))
 
 
 def _fail(*values: Any, **site: Any) -> list[Any]:
     raise failure(values, **site)
 
 
-def failure_text(values: Sequence[Any], template: str, names: Sequence[str], line: str) -> str:
-    """The user's message with the values in it, then the line of the check."""
+def failure_text(values: Sequence[Any], *, kind: str, message: str, names: Sequence[str], line: str) -> str:
+    """The check's message with the values in it, then the line of the check; under `as_in_jax` JAX's text."""
+    text = _filled(values, message, names)
+    if config.state().as_in_jax:
+        return f"{text} (`check` failed)" if kind == "check" else text.split("\n")[0]
+    return f"{text}\n  checked at {line}" if line else text
+
+
+def _filled(values: Sequence[Any], template: str, names: Sequence[str]) -> str:
     named = {name: x for name, x in zip(names, values, strict=True) if not name.isdigit()}
     given = [x for name, x in zip(names, values, strict=True) if name.isdigit()]
     try:
-        text = template.format(*given, **named)
+        return template.format(*given, **named)
     except Exception:  # a format that does not suit the values must not hide that the check failed
-        text = f"{template} ({', '.join(f'{name} = {x}' for name, x in zip(names, values, strict=True))})"
-    return message(text, *([f"checked at {line}"] if line else []))
+        return f"{template} ({', '.join(f'{name} = {x}' for name, x in zip(names, values, strict=True))})"
 
 
 def row(x: Any, i: Any) -> Any:

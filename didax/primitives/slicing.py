@@ -535,7 +535,7 @@ def _fit(shape: Sequence[int], starts: Sequence[Any], sizes: Sequence[int]) -> l
     if not unknown:
         return []
     indices = concatenate([reshape(starts[k], (1,)) for k in unknown], 0)
-    return in_range(indices, unknown, [shape[k] for k in unknown], [sizes[k] for k in unknown])
+    return in_range(indices, shape, unknown, sizes)
 
 
 def _window(shape: Sequence[int], starts: Sequence[Any], sizes: Sequence[int]) -> tuple[Any, ...]:

@@ -248,12 +248,13 @@ def result_order(offset_dims: Sequence[int], ndim: int) -> list[int]:
 
 
 def in_range(
-    indices: Any, axes: Sequence[int], lengths: Sequence[int], sizes: Sequence[int]
+    indices: Any, shape: Sequence[int], axes: Sequence[int], window: Sequence[int]
 ) -> list[Condition]:
-    """That windows lie inside: the last axis of the indices holds a position along each of the axes."""
+    """That windows lie inside of an array: the last axis of the indices holds a position along each of the axes."""
     aval = aval_of(indices)
-    if 0 in aval.shape:
+    if 0 in aval.shape or not axes:
         return []
+    lengths, sizes = [shape[k] for k in axes], [window[k] for k in axes]
     if aval.dtype.itemsize < 4:  # which may not hold the lengths
         indices, aval = convert_element_type(indices, _INT32), aval.update(dtype=_INT32)
     most = np.iinfo(aval.dtype).max
@@ -262,7 +263,10 @@ def in_range(
     facts = {"axis": axes, "length": lengths, **({"window": sizes} if max(sizes) > 1 else {})}
     values = {name: _along_last(values, aval.update(dtype=_INT32)) for name, values in facts.items()}
     of_window = " of a window of {window}" if "window" in facts else ""
-    text = f"out-of-bounds indexing: index {{index}}{of_window} is out of bounds for axis {{axis}} of size {{length}}."
+    text = (
+        f"out-of-bounds indexing for array of shape {tuple(shape)}: index {{index}}{of_window} is out of bounds "
+        f"for axis {{axis}} with size {{length}}."
+    )
     return [Condition("index", inside, f"{text}{_FROM_THE_END}", {"index": indices, **values})]
 
 
@@ -271,10 +275,7 @@ _FROM_THE_END = "\n  (negative indices have been counted from the end)"
 
 def windows_fit(operand: Any, indices: Any, axes: Sequence[int], sizes: Sequence[int]) -> list[Condition]:
     """`in_range`, of the windows of an operand."""
-    if not axes:
-        return []
-    shape = aval_of(operand).shape
-    return in_range(indices, axes, [shape[axis] for axis in axes], [sizes[axis] for axis in axes])
+    return in_range(indices, aval_of(operand).shape, axes, sizes)
 
 
 def _along_last(values: Sequence[int], aval: ShapedArray) -> Any:

@@ -26,7 +26,7 @@ import numpy as np
 
 from didax.core import config, job
 from didax.core.avals import ShapedArray
-from didax.core.errors import DistributedError, message
+from didax.core.errors import CheckError, DistributedError, message
 from didax.core.monitoring import CACHE_HIT, CACHE_MISS, CACHE_READ, CACHE_REQUEST, Elapsed, events
 from didax.core.process import after_fork, lock_for_forks, to_the_end
 from didax.core.sharding import NamedSharding, PartitionSpec
@@ -404,8 +404,13 @@ def _executed(loaded: Any, run: Run, put_number: Callable[[int], Any], buffers: 
 
 
 def _as_in_jax(error: BaseException) -> BaseException:
-    """What JAX raises for an exception of a callback: its text within a JaxRuntimeError. Exits and interrupts stay."""
-    if not isinstance(error, Exception):
+    """What JAX raises for an exception of a callback: its text within a JaxRuntimeError.
+
+    Exits and interrupts stay. So do failed checks, which JAX refuses in a program that is not checkified.
+    """
+    if isinstance(error, CheckError):
+        error.add_note("`check` failed in a program that was not transformed by `checkify`.")
+    if isinstance(error, CheckError) or not isinstance(error, Exception):
         return error
     lines = traceback.format_exception(error)
     wrapped = xe.JaxRuntimeError(f"INTERNAL: CpuCallback error calling callback: {''.join(lines)}")

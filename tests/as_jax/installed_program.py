@@ -117,7 +117,11 @@ def values() -> None:
         assert jax.core.ShapedArray((3,), jnp.dtype(dtype)).str_short(short_dtypes=True) == f"{short}[3]"
     assert jax.core.ShapedArray((), jax.dtypes.float0).str_short(short_dtypes=True) == "float0[]"
     assert repr(type(jax.jit(jnp.sin))) == "<class 'jaxlib._jax.PjitFunction'>"
-    assert repr(jax.typeof(1)) == "ShapedArray(int32[], weak_type=True)"
+    assert repr(jax.typeof(1)) == "ShapedArray(int32[], weak_type=True)" and str(jax.typeof(1)) == "~int32[]"
+    assert jax.core.ShapedArray((2,), jnp.int32).at_least_vspace().dtype == jax.dtypes.float0
+    assert (
+        jax.typeof(jax.new_ref(x)).str_short(short_dtypes=True) == f"Ref{{{jax.typeof(x).str_short(True)}}}"
+    )
     assert (pickle.loads(pickle.dumps(x)) == x).all() and pickle.loads(pickle.dumps(lax.add_p)) is lax.add_p
     assert pickle.loads(pickle.dumps(jnp.sin)) is jnp.sin
     assert callable(inspect.unwrap(jnp.sin)) and "fun" in inspect.signature(jax.grad).parameters
@@ -181,6 +185,49 @@ def behaviour() -> None:
     assert jax.random.normal(key) == jax.random.normal(key)  # without a warning
     error, out = checkify.checkify(lambda x: checkify.check(x > 0, "no"), errors=checkify.user_checks)(1.0)
     assert error.get() is None and out is None
+    checks()
+    tracers_have_texts()
+
+
+def tracers_have_texts() -> None:
+    """A tracer shows what JAX shows of it."""
+    seen = []
+
+    def f(x):
+        seen.append(f"{type(x).__name__} {x}")
+        return x * 1.0
+
+    jax.grad(f)(2.0)
+    jax.jvp(f, (1.0,), (2.0,))
+    jax.make_jaxpr(jax.grad(f))(1.0)
+    jax.vmap(f)(jnp.ones((3, 2)))
+    assert seen == [
+        "LinearizeTracer GradTracer(primal=2.0, typeof(tangent)=f32[])",
+        "JVPTracer JVPTracer(primal=1.0, tangent=2.0)",
+        "LinearizeTracer GradTracer(primal=JitTracer(~float32[]), typeof(tangent)=f32[])",
+        "BatchTracer VmapTracer(aval=float32[2], batched=float32[3,2])",
+    ], seen
+
+
+def checks() -> None:
+    """Failed checks have JAX's class and texts, also where nothing made them data."""
+
+    def f(x):
+        checkify.check(x > 0, "got {x}", x=x)
+        return jnp.arange(3)[x]
+
+    for found, text in (
+        (checkify.checkify(f)(-1)[0].get_exception(), "got -1 (`check` failed)"),
+        (checkify.checkify(f, errors=checkify.index_checks)(5)[0].get_exception(),
+         "out-of-bounds indexing for array of shape (3,): index 5 is out of bounds for axis 0 with size 3."),
+    ):  # fmt: skip
+        assert type(found) is checkify.JaxRuntimeError and str(found) == text, (found, text)
+    try:
+        jax.jit(f)(-1)
+    except checkify.JaxRuntimeError as error:
+        assert str(error) == "got -1 (`check` failed)" and "checkify" in error.__notes__[0]
+    else:
+        raise AssertionError
 
 
 def table_resolves() -> None:

@@ -123,7 +123,9 @@ def test_a_failure_says_what_where_and_with_which_values():
 
     found = checkify.checkify(f, errors=checkify.all_checks)
     err, _ = found(dnp.array([1.0, 2.0]), 4)
-    assert err.get().startswith("out-of-bounds indexing: index 4 is out of bounds for axis 0 of size 2.")
+    assert err.get().startswith(
+        "out-of-bounds indexing for array of shape (2,): index 4 is out of bounds for axis 0 with size 2."
+    )
     assert f"checked at {__file__}:{f.__code__.co_firstlineno + 1}" in err.get()
     with pytest.raises(checkify.OutOfBoundsError, match="index 4"):
         err.throw()
