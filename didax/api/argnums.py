@@ -82,12 +82,15 @@ def check_arguments_differentiable(
             rule, fix = f"{caller} with holomorphic=True takes complex arguments", "Cast it to complex."
         elif dtypes.is_complex(aval.dtype) and forward:
             rule = f"{caller} takes real arguments: by a complex one there are two derivatives"
-            fix = "Pass holomorphic=True, differentiate by real and imaginary parts, or use jacrev of a real result."
+            others = ["Pass holomorphic=True", "differentiate by real and imaginary parts"]
+            others += ["use jacrev of a real result"] if caller == "jacfwd" else []
+            fix = f"{', '.join(others[:-1])}, or {others[-1]}."
         elif allow_int or dtypes.is_inexact(aval.dtype):
             continue
         else:
             rule = f"{caller} takes floating-point arguments"
-            fix = "Cast it to a floating-point type, choose other argnums, or pass allow_int=True."
+            other = "or choose other argnums" if forward else "choose other argnums, or pass allow_int=True"
+            fix = f"Cast it to a floating-point type, {other}."
         names = positional_names(fun, len(args))
         paths = [
             names[j] + pytree.keystr(path) for j in chosen for path, _ in pytree.flatten_with_path(args[j])[0]

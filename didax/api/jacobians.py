@@ -60,12 +60,24 @@ def jacfwd(
     Array([[2., 0.],
            [0., 4.]], dtype=float32)
     """
-    check_callable("jacfwd", fun)
+    return _jacfwd("jacfwd", fun, argnums, has_aux, holomorphic, chunk_size)
+
+
+def _jacfwd(
+    caller: str,
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    holomorphic: bool,
+    chunk_size: int | None,
+) -> Callable[P, Any]:
+    """`jacfwd`; errors name the `caller`."""
+    check_callable(caller, fun)
     numbers = (argnums,) if isinstance(argnums, int) else as_numbers(argnums, "argnums")
 
     @functools.wraps(fun)
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
-        chosen = _checked_arguments("jacfwd", fun, numbers, args, holomorphic, forward=True)
+        chosen = _checked_arguments(caller, fun, numbers, args, holomorphic, forward=True)
         x = tuple(args[i] for i in chosen)
         aux_leaves, aux_tree = pytree.flatten(())
 
@@ -80,7 +92,7 @@ def jacfwd(
         leaves = [leaf if array is None else array for array, leaf in zip(arrays, aux_leaves, strict=True)]
         aux = pytree.unflatten(aux_tree, leaves)
         if holomorphic:
-            check_results_differentiable("jacfwd", fun, out, holomorphic)
+            check_results_differentiable(caller, fun, out, holomorphic)
         blocks = [
             _split_inputs(_as_weak_as(y, c), x)
             for y, c in zip(pytree.leaves(out), pytree.leaves(columns), strict=True)
@@ -111,15 +123,28 @@ def jacrev(
     Array([[2., 0.],
            [0., 4.]], dtype=float32)
     """
-    check_callable("jacrev", fun)
+    return _jacrev("jacrev", fun, argnums, has_aux, holomorphic, allow_int, chunk_size)
+
+
+def _jacrev(
+    caller: str,
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    holomorphic: bool,
+    allow_int: bool,
+    chunk_size: int | None,
+) -> Callable[P, Any]:
+    """`jacrev`; errors name the `caller`."""
+    check_callable(caller, fun)
     numbers = (argnums,) if isinstance(argnums, int) else as_numbers(argnums, "argnums")
 
     @functools.wraps(fun)
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
-        chosen = _checked_arguments("jacrev", fun, numbers, args, holomorphic, allow_int=allow_int)
+        chosen = _checked_arguments(caller, fun, numbers, args, holomorphic, allow_int=allow_int)
         x = tuple(args[i] for i in chosen)
         out, pull, *aux = vjp(as_function_of(chosen, fun, args, kwargs), *x, has_aux=has_aux)
-        check_results_differentiable("jacrev", fun, out, holomorphic)
+        check_results_differentiable(caller, fun, out, holomorphic)
         rows = _mapped_basis(pull, out, 0, chunk_size)
         blocks = _split_outputs(pytree.map(_as_weak_as, x, rows), out)
         return _assembled(out, blocks, argnums, aux)
@@ -166,8 +191,8 @@ def hessian(
     Array([[ 6.,  0.],
            [ 0., 12.]], dtype=float32)
     """
-    gradient = jacrev(fun, argnums, has_aux, holomorphic, chunk_size=chunk_size)
-    return jacfwd(gradient, argnums, has_aux, holomorphic, chunk_size=chunk_size)
+    gradient = _jacrev("hessian", fun, argnums, has_aux, holomorphic, False, chunk_size)
+    return _jacfwd("hessian", gradient, argnums, has_aux, holomorphic, chunk_size)
 
 
 def _as_weak_as(like: Any, x: Any) -> Any:

@@ -256,6 +256,37 @@ Pass holomorphic=True, differentiate by real and imaginary parts, or use jacrev 
     )
 
 
+def test_hessian_names_itself_and_its_own_arguments():
+    check(
+        lambda: dx.hessian(abs)(1),
+        TypeError,
+        """
+hessian takes floating-point arguments.
+  argument x: int32[]
+Cast it to a floating-point type, or choose other argnums.
+""",
+    )
+    check(
+        lambda: dx.hessian(abs)(1j),
+        TypeError,
+        """
+hessian takes real arguments: by a complex one there are two derivatives.
+  argument x: complex64[]
+Pass holomorphic=True, or differentiate by real and imaginary parts.
+""",
+    )
+    check(
+        lambda: dx.hessian(lambda x: x > 0)(1.0),
+        TypeError,
+        """
+The function given to hessian must return real floating-point arrays.
+  function: <lambda> (HERE)
+  result: bool[]
+Cast it, or return it by has_aux=True.
+""",
+    )
+
+
 def test_holomorphic_grad_at_a_real_number():
     check(
         lambda: dx.grad(f, holomorphic=True)(1.0),
