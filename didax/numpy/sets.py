@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from didax.api.results import array_function
+from didax.core import dtypes
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.indexing import getitem
@@ -85,16 +86,25 @@ def setdiff1d(
     if size is None:
         x = x if assume_unique else unique(x)
         return _selected(x, isin(x, tests, invert=True), None, None)
-    x, is_first = (x, ufuncs.equal(x, x)) if assume_unique else _sorted_distinct(x)
-    filler = 0 if fill_value is None else fill_value
-    return _selected(x, ufuncs.logical_and(isin(x, tests, invert=True), is_first), size, filler)
+    x = x if assume_unique else getitem(x, _order(x))
+    mask = isin(x, tests, invert=True)
+    mask = mask if assume_unique else ufuncs.logical_and(mask, _is_first(x))
+    return _selected(x, mask, size, 0 if fill_value is None else fill_value)
 
 
-def _sorted_distinct(x: Array) -> tuple[Array, Array]:
-    """Return a vector sorted, and a mask of the first element of each value: the shapes are static."""
-    x = getitem(x, argsort(x))
+def _order(x: Array) -> Array:
+    """Return where the elements of a sorted vector come from; all complex NaNs have one place in the order."""
+    return argsort(ufuncs.where(ufuncs.isnan(x), np.nan, x) if dtypes.is_complex(x.dtype) else x)
+
+
+def _is_first(x: Array) -> Array:
+    """Return a mask of the first element of each value of a sorted vector, in which all NaNs are one value."""
     differs = ufuncs.not_equal(x[1:], x[:-1])
-    return x, concatenate([ufuncs.equal(iota(np.dtype(np.int32), (min(1, x.shape[0]),), 0), 0), differs])
+    if dtypes.is_inexact(x.dtype):
+        differs = ufuncs.logical_and(
+            differs, ufuncs.logical_not(ufuncs.logical_and(ufuncs.isnan(x[1:]), ufuncs.isnan(x[:-1])))
+        )
+    return concatenate([ufuncs.equal(iota(np.dtype(np.int32), (min(1, x.shape[0]),), 0), 0), differs])
 
 
 @array_function
@@ -112,13 +122,11 @@ def setxor1d(
     >>> dnp.setxor1d(dnp.array([3, 1, 2]), dnp.array([1, 4]))
     Array([2, 3, 4], dtype=int32)
     """
-    x, y = _vectors("setxor1d", ar1, ar2)
-    unshared = concatenate([isin(x, y, invert=True), isin(y, x, invert=True)])
+    x, y = [getitem(v, _order(v)) for v in _vectors("setxor1d", ar1, ar2)]
+    unshared = [ufuncs.logical_and(isin(a, b, invert=True), _is_first(a)) for a, b in ((x, y), (y, x))]
     both = concatenate([x, y])
-    order = argsort(both)
-    both, unshared = getitem(both, order), getitem(unshared, order)
-    is_first = _sorted_distinct(both)[1]
-    return _selected(both, ufuncs.logical_and(unshared, is_first), size, fill_value)
+    order = _order(both)
+    return _selected(getitem(both, order), getitem(concatenate(unshared), order), size, fill_value)
 
 
 @array_function
@@ -139,13 +147,14 @@ def intersect1d(
     """
     x, y = _vectors("intersect1d", ar1, ar2)
     order = argsort(x)
-    values, is_first = _sorted_distinct(x)
-    hit = ufuncs.logical_and(isin(values, y), is_first)
+    values = getitem(x, order)
+    hit = ufuncs.logical_and(isin(values, y), _is_first(values))
     found = _selected(values, hit, size, fill_value)
     if not return_indices:
         return found
     first = _selected(order, hit, size, x.shape[0])
     order_y = argsort(y)
-    sorted_y, first_y = _sorted_distinct(y)
-    second = _selected(order_y, ufuncs.logical_and(isin(sorted_y, x), first_y), size, y.shape[0])
+    sorted_y = getitem(y, order_y)
+    hit_y = ufuncs.logical_and(isin(sorted_y, x), _is_first(sorted_y))
+    second = _selected(order_y, hit_y, size, y.shape[0])
     return found, first, second

@@ -112,6 +112,20 @@ def test_sets_of_a_fixed_size(name: str, size: int, fill_value: int | None) -> N
     check(f"np.{name}(x, y, size={size}, fill_value={fill_value})", INTS, y, weak=False)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize(
+    "options", ["", ", size=5, fill_value=-7", ", assume_unique=True, size=5, fill_value=-7"]
+)
+@pytest.mark.parametrize("name", ["setdiff1d", "setxor1d", "intersect1d"])
+def test_sets_with_nan(name: str, options: str, dtype: str) -> None:
+    """All NaNs of a vector are one value, and none is equal to a NaN of the other vector."""
+    x, few = np.array([np.nan, 1, np.nan, 2], dtype), np.array([np.nan, 1], dtype)
+    if "assume_unique" in options:
+        x = x[1:]
+    for a, b in ((x, few), (few, x), (x, few[:1]), (x[:1], x), (x[:0], few), (x, few[:0])):
+        check(f"np.{name}(x, y{options})", a, b, jit="size" in options, weak=False)
+
+
 def test_polynomial_roots_and_fits() -> None:
     for p in ([1.0, -6.0, 11.0, -6.0], [2.0, 4.0], [0.0, 1.0, 0.0, 0.0], [3.0]):
         theirs = jnp.roots(jnp.asarray(p))
