@@ -307,6 +307,7 @@ class FunctionContext:
         "lines",
         "masks",
         "module",
+        "of_loops",
         "out_avals",
         "params",
         "path",
@@ -333,6 +334,7 @@ class FunctionContext:
         self.stored: frozenset[str] = frozenset() if outer is None else outer.stored
         self.masks: dict[str, Value] = {}  # the booleans that a value was converted from, by its name
         self.transposed: dict[str, Value] = {}  # the matrix that a value is the transpose of, by its name
+        self.of_loops: set[str] = set()  # the names of results of loops
         self.out_avals: tuple[ShapedArray, ...] = ()
 
     def emit(self, text: str, aval: ShapedArray) -> Value:
@@ -579,7 +581,9 @@ class FunctionContext:
         regions = test.body([condition(test, inside)]), step.body(body(step, inside))
         header = ", ".join([f"{x} = {start}" for x, start in zip(inside, carry, strict=True)])
         text = f"stablehlo.while({header}) : {types(inside)} cond {regions[0]} do {regions[1]}"
-        return self.emit_many(text, [x.aval for x in carry])
+        outs = self.emit_many(text, [x.aval for x in carry])
+        self.of_loops.update([x.name for x in outs])
+        return outs
 
     def region(self) -> FunctionContext:
         """A context for a region: it sees this function's values, but its own constants stay inside."""

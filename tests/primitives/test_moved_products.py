@@ -522,6 +522,29 @@ def test_stacked_nets():
     assert_same_as_without(dx.grad(two, (0, 1, 2)), w, u, b)
 
 
+def test_stacks_of_the_backward_loop_lie_where_products_of_the_forward_loop_lay():
+    """Products are stacked before the first loop and after the second: no program needs both stacks at a time."""
+    f, args = lstm(40, 4, 200)
+    compiled = dx.jit(gradient(f)).lower(*args).compile()
+    of_a_state = 200 * 4 * 40 * 4
+    # The two stacks are four times of this size; apart they would make 16 of it.
+    assert compiled.memory_analysis().temp_size_in_bytes < 13.5 * of_a_state
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "float16", "complex64"])
+def test_stacks_of_a_loop_over_what_another_loop_stacked(dtype):
+    """The second loop's stacks begin with NaN, an element of the first loop's, and are overwritten."""
+
+    def f(xs: Any) -> Any:
+        ys = lax.scan(lambda c, x: (c + x, c * x), dnp.nan, xs)[1]
+        return lax.scan(lambda c, y: (c + 1, ((c % 2).astype(dtype), y > 0)), 0, ys)[1]
+
+    numbers, signs = dx.jit(f)(dnp.ones(5))
+    assert numbers.dtype == dtype
+    assert numbers.tolist() == [0, 1, 0, 1, 0]
+    assert signs.tolist() == [False] * 5
+
+
 def test_the_notes_of_a_loop_stand_together():
     """Though a later pass changes how many results it stacks."""
     f, args = lstm(32, 8)

@@ -115,7 +115,7 @@ class ScanWriter(NamedTuple):
         unroll = 1 if is_symbolic(self.length) else unroll
         looped = self.length - self.length % unroll
         zero = ctx.scalar(0, self.index_dtype)
-        ys = [_overwritten(ctx, aval) for aval in out_avals]
+        ys = self._overwritten(ctx, out_avals)
 
         def body(region: FunctionContext, values: list[Value]) -> list[Value]:
             (start,), carry, ys = split_at(values, 1, self.num_carry)
@@ -150,6 +150,24 @@ class ScanWriter(NamedTuple):
         outs = lower_jaxpr_body(ctx, self.body, [*self.consts, *carry, *rows])
         return outs[: self.num_carry], outs[self.num_carry :]
 
+    def _overwritten(self, ctx: FunctionContext, avals: Sequence[ShapedArray]) -> list[Value]:
+        """Arrays of any values, each of which the loop overwrites."""
+        # XLA makes one array of equal constants, and copies that array for each loop that writes into it. So each array
+        # has another value, below a limit that every dtype of so many bytes holds (float0 is written as booleans).
+        values = [next(ctx.counter) % (1 << max(8 * aval.dtype.itemsize - 7, 0)) for aval in avals]
+        earlier = next((x for x in self.xs if x.name in ctx.of_loops and 0 not in x.aval.shape), None)
+        devices = ctx.module.devices
+        if earlier is None or (devices is not None and devices.partitioned_here):
+            return [ctx.constant(value, aval) for value, aval in zip(values, avals, strict=True)]
+        # XLA fills arrays of constants before all loops, and each takes memory of its own. An array that is made of an
+        # element of what an earlier loop computed is filled after that loop, in memory that is free by then.
+        corner = ctx.reshape(ctx.slice(earlier, [0] * earlier.aval.ndim, [1] * earlier.aval.ndim), ())
+        outs: list[Value] = []
+        for value, aval in zip(values, avals, strict=True):
+            number = ctx.op("add", [ctx.convert(corner, aval.dtype), ctx.scalar(value, aval.dtype)])
+            outs.append(ctx.fill(number, aval))
+        return outs
+
     def _row_of(self, i: int) -> int:
         """The row that step `i` reads and writes."""
         return self.length - 1 - i if self.reverse else i
@@ -178,11 +196,3 @@ def _row_start(ctx: FunctionContext, x: Value, at: Value) -> list[Value]:
 
 def _as_row(ctx: FunctionContext, y: Value) -> Value:
     return ctx.reshape(y, (1, *y.aval.shape))
-
-
-def _overwritten(ctx: FunctionContext, aval: ShapedArray) -> Value:
-    """An array of any values, each of which the loop overwrites."""
-    # XLA makes one array of equal constants, and copies that array for each loop that writes into it. So each array
-    # has another value, below a limit that every dtype of so many bytes holds (float0 is written as booleans).
-    limit = 1 << max(8 * aval.dtype.itemsize - 7, 0)
-    return ctx.constant(next(ctx.counter) % limit, aval)
