@@ -175,6 +175,39 @@ def test_trigonometric_functions_of_large_arrays_are_rounded_once() -> None:
     assert "stablehlo.sine" in dx.jit(dnp.sin).lower(x[:100]).as_text()
 
 
+def test_powers_of_large_arrays_are_rounded_once() -> None:
+    """They are polynomials over the whole range of float32, but for exponents that XLA knows."""
+    special = np.float32(
+        [0, 1, 2, 0.5, 3, 2.5, np.inf, 2**23 + 1, 2**24, 1 + 2**-23, 1 - 2**-24, 1e-30, 3e38]
+    )
+    special = np.float32([*special, *-special, np.nan])
+    x, y = map(np.ravel, np.meshgrid(special, special))
+    bits = np.linspace(0, 0x7F7FFFFF, 6000).astype(np.uint32)
+    bases, near_1 = bits.view(np.float32), 1 + np.linspace(-1e-3, 1e-3, 6000)
+    x = np.float32([*x, *bases, *near_1, *-bases])
+    exponents = np.float32([*bases[::-1], *np.linspace(-1e5, 1e5, 6000), *np.arange(-3000, 3000)])
+    y = np.float32([*y, *exponents])
+    x, y = [
+        np.where(np.abs(v) < 1.2e-38, np.copysign(0, v), v) for v in (x, y)
+    ]  # as XLA takes such small numbers
+
+    program = dx.jit(lambda x, y: x**y)
+    assert "stablehlo.power" not in program.lower(x, y).as_text()
+    found = np.asarray(program(x, y))
+    with np.errstate(all="ignore"):
+        wanted = np.power(x.astype(float), y.astype(float))
+        rounded = wanted.astype(np.float32)
+        assert (np.isnan(found) == np.isnan(wanted)).all()
+        kept = (np.abs(wanted) > 1.2e-38) & np.isfinite(rounded)  # XLA makes zeros of smaller numbers
+        error = np.abs(found - wanted) / np.spacing(np.abs(rounded))
+    assert error[kept].max() < 0.51
+    extreme = np.isinf(rounded) | (wanted == 0)
+    assert (found == rounded)[extreme].all()
+    assert (np.signbit(found) == np.signbit(wanted))[extreme | kept].all()
+    assert "stablehlo.power" in dx.jit(lambda x: x**0.5).lower(x).as_text()
+    assert "stablehlo.power" in program.lower(x[:100], y[:100]).as_text()
+
+
 def test_constants_are_divided_by_zero_as_arrays_are() -> None:
     """XLA would do so itself while it compiles, and end the process."""
     for dtype in ("int8", "uint32", "int4"):

@@ -19,6 +19,7 @@ from didax.primitives.elementwise.elementary import log
 from didax.primitives.elementwise.logic_and_bits import and_, not_
 from didax.primitives.elementwise.rounding import is_finite
 from didax.primitives.elementwise.signs_and_parts import abs_, real_part
+from didax.primitives.elementwise.vectorized import power, vectorized
 from didax.primitives.families import Elementwise, binary
 from didax.primitives.select import where
 
@@ -91,7 +92,18 @@ def _pow_by_exponent(t: Any, z: Any, x: Any, y: Any) -> Any:
 def _pow_lower(ctx: Any, x: Any, y: Any) -> Any:
     if dtypes.is_complex(x.aval.dtype):
         return at_corners.power(ctx, x, y)
-    return ctx.op("power", [x, y]) if dtypes.is_float(x.aval.dtype) else _wrapping_power(ctx, x, y)
+    if not dtypes.is_float(x.aval.dtype):
+        return _wrapping_power(ctx, x, y)
+    known = y.constant is not None and float(y.constant) in _KNOWN_TO_XLA
+    return (_by_xla if known else _large_power)(ctx, x, y)
+
+
+def _by_xla(ctx: Any, x: Any, y: Any) -> Any:
+    return ctx.op("power", [x, y])
+
+
+_KNOWN_TO_XLA = {-1.0, 0.0, 0.5, 1.0, 2.0, 3.0}  # exponents for which it writes quotients, roots and products
+_large_power = vectorized(power, _by_xla)
 
 
 def _wrapping_power(ctx: Any, x: Any, y: Any) -> Any:

@@ -1,12 +1,13 @@
-"""Trigonometric functions of large float32 arrays on the CPU, in operations for which XLA writes vector instructions.
+"""Trigonometric functions and powers of large float32 arrays on the CPU, by operations that XLA makes vectors of.
 
     sin = elementary("sin", lower=vectorized(sine, at_corners.circular("stablehlo.sine")), ...)
 
-XLA calls the C library for each element of a sine, cosine or tangent and of their inverses. Here they are polynomials
-in float64, rounded to float32 once: no error is above 0.51 units in the last place. Each is some 50 operations, which
-take 10 ms to compile, so small arrays, other dtypes, and all but the first MAX_USES of a program are left to XLA.
-Milliseconds of the processor for 1,000,000 normal numbers, one loaded core of an AMD EPYC, XLA -> here: sin and cos
-9.0 -> 3.1, tan 15.7 -> 3.1, asin and acos 17.6 -> 3.3, atan 14.6 -> 1.6, atan2 34 -> 2.6.
+XLA calls the C library for each element of a power, a sine, cosine or tangent and their inverses. Here they are
+polynomials in float64, rounded to float32 once: no error is above 0.51 units in the last place. Each is some 50
+operations, which take 10 ms to compile, so small arrays, other dtypes, and all but the first MAX_USES of a program are
+left to XLA. Milliseconds of the processor for 1,000,000 normal numbers, one loaded core of an AMD EPYC, XLA -> here:
+sin and cos 9.0 -> 3.1, tan 15.7 -> 3.1, asin and acos 17.6 -> 3.3, atan 14.6 -> 1.6, atan2 34 -> 2.6; of one with
+AVX-512 pow 5.0 -> 1.4.
 Read next: `elementary.py`, which names these.
 """
 
@@ -20,8 +21,10 @@ import numpy as np
 
 from didax.core.avals import aval_of
 from didax.core.dims import is_symbolic
+from didax.primitives.convert import bitcast_convert_type_p
 from didax.primitives.elementwise.arithmetic import add, div, mul, neg, square, sub
 from didax.primitives.elementwise.comparisons import eq, gt, lt, ne
+from didax.primitives.elementwise.logic_and_bits import and_, not_, or_, shift_left, shift_right_logical
 from didax.primitives.elementwise.rounding import RoundingMethod, floor, round_
 from didax.primitives.elementwise.signs_and_parts import abs_
 from didax.primitives.scalars import scalar_like
@@ -30,7 +33,7 @@ from didax.xla.lowering import lower_function
 
 MIN_SIZE = 1 << 13
 MAX_USES = 8
-_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+_FLOAT32, _FLOAT64, _INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 
 # 1 / (2 pi) in parts of 29 bits: the product of such a part and a float32 number is exact in float64. The last part has
 # the bits that follow.
@@ -42,7 +45,8 @@ _TURNS = [
     )
 ]  # fmt: skip
 # Fitted at Chebyshev nodes, in u = t * t, constants first: sin(2 pi t) / t and cos(2 pi t) for |t| up to 1/8, to 2**-37
-# and 2**-33 of their values; atan(t) / t for |t| up to 1, to 2**-31.
+# and 2**-33 of their values; atan(t) / t for |t| up to 1, to 2**-31; log2((1 + s) / (1 - s)) / s for numbers from the
+# root of 1/2 to that of 2, to 2**-45, as an exponent may be 2**7 times a logarithm; 2**f for |f| up to 1/2, to 2**-34.
 _SINE = (6.283185307151046, -41.34170214992894, 81.60520338341414, -76.69770824640028, 41.4670720818732)
 _COSINE = (0.9999999999501311, -19.739208644094667, 64.93931382242201, -85.44256909069544, 59.21012431669593)
 _ARCTANGENT = (
@@ -50,6 +54,16 @@ _ARCTANGENT = (
     -0.0879611756278315, 0.06710114000711896, -0.044273668429416525, 0.022203455045528505, -0.007166164956401515,
     0.0010844927626975731,
 )  # fmt: skip
+_LOGARITHM = (
+    2.8853900817778504, 0.9617966941123594, 0.5770779426303044, 0.41220922732655735, 0.31990666103418225,
+    0.2828871808102975,
+)  # fmt: skip
+_EXPONENTIAL = (
+    0.9999999999595618, 0.6931471805568324, 0.24022651213498092, 0.05550410906325866, 0.009618025613318041,
+    0.0013333478473686068, 0.000154697292141169, 1.5303700711232526e-05,
+)  # fmt: skip
+_MANTISSA = 52  # the bits of a float64 number below those of its exponent
+_WHOLE = 1.5 * 2.0**_MANTISSA  # added to a small number, it leaves the nearest integer in the lowest bits
 
 
 def vectorized(kernel: Callable[..., Any], otherwise: Callable[..., Any]) -> Callable[..., Any]:
@@ -126,6 +140,48 @@ def arctangent2(y: Any, x: Any) -> Any:
     angle = where(steep, sub(math.pi / 2, angle), angle)
     angle = where(_is_negative(x), sub(math.pi, angle), angle)
     return where(_is_negative(y), neg(angle), angle)
+
+
+def power(x: Any, y: Any) -> Any:
+    """x ** y, for float32 numbers: 2 ** (y log2 |x|), with the sign and the special cases of the C standard."""
+    negative = lt(_bits(x), 0)  # -0.0, too
+    limit = where(gt(y, 2.0**200), _like(2.0**200, y), y)  # infinity times log2 1 is to be 0
+    limit = where(lt(limit, -(2.0**200)), _like(-(2.0**200), y), limit)
+    exponent = mul(limit, _logarithm(abs_(x)))
+    exponent = where(gt(exponent, 200.0), _like(200.0, x), exponent)
+    exponent = where(lt(exponent, -200.0), _like(-200.0, x), exponent)
+    whole = _round(exponent)
+    fraction = _polynomial(sub(exponent, whole), _EXPONENTIAL)
+    scaled = add(_bits(fraction), shift_left(_bits(add(whole, _WHOLE)), _MANTISSA))
+    value = where(eq(exponent, exponent), _number(scaled), exponent)  # the bits of NaN are of no number
+    is_whole = eq(y, floor(y))
+    value = where(and_(negative, and_(is_whole, _is_odd(y))), neg(value), value)
+    is_root = and_(and_(lt(x, 0.0), gt(x, -math.inf)), not_(is_whole))  # of a negative number
+    value = where(is_root, _like(math.nan, x), value)
+    return where(or_(eq(x, 1.0), eq(y, 0.0)), _like(1.0, x), value)
+
+
+def _logarithm(x: Any) -> Any:
+    """log2 x, for float32 numbers of at least 0."""
+    one, root = (int(np.float64(v).view(np.int64)) for v in (1.0, math.sqrt(0.5)))
+    exponent = shift_right_logical(
+        add(_bits(x), one - root), _MANTISSA
+    )  # of x, next to 1: 1023 from the root of 1/2
+    mantissa = _number(add(sub(_bits(x), shift_left(exponent, _MANTISSA)), one))
+    s = div(sub(mantissa, 1.0), add(mantissa, 1.0))
+    # The bits of 2**52 and of an integer below it are those of their sum.
+    whole = sub(_number(or_(exponent, int(np.float64(2.0**_MANTISSA).view(np.int64)))), 2.0**_MANTISSA + 1023)
+    value = add(whole, mul(s, _polynomial(square(s), _LOGARITHM)))
+    value = where(lt(x, math.inf), value, x)
+    return where(eq(x, 0.0), _like(-math.inf, x), value)
+
+
+def _bits(x: Any) -> Any:
+    return bitcast_convert_type_p.bind(x, new_dtype=_INT64)
+
+
+def _number(bits: Any) -> Any:
+    return bitcast_convert_type_p.bind(bits, new_dtype=_FLOAT64)
 
 
 def _is_negative(x: Any) -> Any:
