@@ -208,6 +208,27 @@ def test_powers_of_large_arrays_are_rounded_once() -> None:
     assert "stablehlo.power" in program.lower(x[:100], y[:100]).as_text()
 
 
+@pytest.mark.parametrize(("name", "operation"), [("exp2", "power"), ("cbrt", "cbrt")])
+def test_functions_of_large_arrays_are_rounded_once(name: str, operation: str) -> None:
+    x = np.linspace(0, 0x7F800000, 8000).astype(np.uint32).view(np.float32) * np.float32([1, -1] * 4000)
+    ends = np.float32([0, -0.0, np.inf, -np.inf, np.nan, 1, -27, -125.5, 127.99999, 128, 1e-30])
+    x = np.concatenate([ends, np.linspace(-130, 130, 2000, dtype=np.float32), x[np.abs(x) > 1.2e-38]])
+    program, reference = dx.jit(getattr(dnp, name)), getattr(np, name)
+    assert operation not in program.lower(x).as_text().replace(name, "")
+    found = np.asarray(program(x))
+    with np.errstate(all="ignore"):
+        wanted = reference(x.astype(float))
+        rounded = wanted.astype(np.float32)
+        assert (np.isnan(found) == np.isnan(wanted)).all()
+        kept = (np.abs(wanted) > 1.2e-38) & np.isfinite(rounded)  # XLA makes zeros of smaller numbers
+        error = np.abs(found - wanted) / np.spacing(np.abs(rounded))
+    assert error[kept].max() < 0.51
+    extreme = np.isinf(rounded) | (wanted == 0)
+    assert (found == rounded)[extreme].all()
+    assert (np.signbit(found) == np.signbit(wanted))[extreme | kept].all()
+    assert f"stablehlo.{operation}" in program.lower(x[:100]).as_text()
+
+
 def test_constants_are_divided_by_zero_as_arrays_are() -> None:
     """XLA would do so itself while it compiles, and end the process."""
     for dtype in ("int8", "uint32", "int4"):

@@ -23,7 +23,16 @@ from didax.primitives.elementwise.arithmetic import add, div, mul, neg, number_l
 from didax.primitives.elementwise.comparisons import eq, ge
 from didax.primitives.elementwise.logic_and_bits import and_
 from didax.primitives.elementwise.signs_and_parts import abs_
-from didax.primitives.elementwise.vectorized import arctangent, arctangent2, cosine, sine, tangent, vectorized
+from didax.primitives.elementwise.vectorized import (
+    arctangent,
+    arctangent2,
+    cosine,
+    cube_root,
+    exponential2,
+    sine,
+    tangent,
+    vectorized,
+)
 from didax.primitives.families import binary, unary
 from didax.primitives.select import where
 
@@ -81,7 +90,12 @@ exp = elementary(
     lower=at_corners.exp,
     jvp=lambda t, y, x: mul(t, y),
 )
-exp2 = elementary("exp2", eager=np.exp2, lower=_exp2_lower, jvp=lambda t, y, x: mul(t, mul(y, math.log(2))))
+exp2 = elementary(
+    "exp2",
+    eager=np.exp2,
+    lower=vectorized(exponential2, _exp2_lower),
+    jvp=lambda t, y, x: mul(t, mul(y, math.log(2))),
+)
 expm1 = elementary(
     "expm1",
     eager=np.expm1,
@@ -109,7 +123,13 @@ rsqrt = elementary(
     lower=at_corners.rsqrt,
     jvp=lambda t, y, x: mul(t, mul(div(y, x), -0.5)),
 )
-cbrt = unary("cbrt", eager=np.cbrt, accepts="f", jvp=lambda t, y, x: div(mul(t, 1 / 3), square(y)))
+cbrt = unary(
+    "cbrt",
+    eager=np.cbrt,
+    accepts="f",
+    lower=vectorized(cube_root, lambda ctx, x: ctx.op("cbrt", [x])),
+    jvp=lambda t, y, x: div(mul(t, 1 / 3), square(y)),
+)
 logistic = elementary(
     "logistic",
     eager=numpy_rules.logistic,

@@ -1,13 +1,13 @@
-"""Trigonometric functions and powers of large float32 arrays on the CPU, by operations that XLA makes vectors of.
+"""Sines, powers and their kin of large float32 arrays on the CPU, in operations that XLA vectorizes.
 
     sin = elementary("sin", lower=vectorized(sine, at_corners.circular("stablehlo.sine")), ...)
 
-XLA calls the C library for each element of a power, a sine, cosine or tangent and their inverses. Here they are
-polynomials in float64, rounded to float32 once: no error is above 0.51 units in the last place. Each is some 50
-operations, which take 10 ms to compile, so small arrays, other dtypes, and all but the first MAX_USES of a program are
-left to XLA. Milliseconds of the processor for 1,000,000 normal numbers, one loaded core of an AMD EPYC, XLA -> here:
-sin and cos 9.0 -> 3.1, tan 15.7 -> 3.1, asin and acos 17.6 -> 3.3, atan 14.6 -> 1.6, atan2 34 -> 2.6; of one with
-AVX-512 pow 5.0 -> 1.4.
+XLA calls the C library for each element of a power, a cube root, a sine, cosine or tangent and their inverses. Here
+they are polynomials in float64, rounded to float32 once: no error is above 0.51 units in the last place. Each is some
+50 operations, which take 10 ms to compile, so small arrays, other dtypes, and all but the first MAX_USES of a program
+are left to XLA. Milliseconds of the processor for 1,000,000 normal numbers, one loaded core of an AMD EPYC, XLA ->
+here: sin and cos 9.0 -> 3.1, tan 15.7 -> 3.1, asin and acos 17.6 -> 3.3, atan 14.6 -> 1.6, atan2 34 -> 2.6; of one with
+AVX-512 pow 5.0 -> 1.4, exp2 1.8 -> 0.5, cbrt 12.9 -> 2.0.
 Read next: `elementary.py`, which names these.
 """
 
@@ -147,18 +147,28 @@ def power(x: Any, y: Any) -> Any:
     negative = lt(_bits(x), 0)  # -0.0, too
     limit = where(gt(y, 2.0**200), _like(2.0**200, y), y)  # infinity times log2 1 is to be 0
     limit = where(lt(limit, -(2.0**200)), _like(-(2.0**200), y), limit)
-    exponent = mul(limit, _logarithm(abs_(x)))
-    exponent = where(gt(exponent, 200.0), _like(200.0, x), exponent)
-    exponent = where(lt(exponent, -200.0), _like(-200.0, x), exponent)
-    whole = _round(exponent)
-    fraction = _polynomial(sub(exponent, whole), _EXPONENTIAL)
-    scaled = add(_bits(fraction), shift_left(_bits(add(whole, _WHOLE)), _MANTISSA))
-    value = where(eq(exponent, exponent), _number(scaled), exponent)  # the bits of NaN are of no number
+    value = exponential2(mul(limit, _logarithm(abs_(x))))
     is_whole = eq(y, floor(y))
     value = where(and_(negative, and_(is_whole, _is_odd(y))), neg(value), value)
     is_root = and_(and_(lt(x, 0.0), gt(x, -math.inf)), not_(is_whole))  # of a negative number
     value = where(is_root, _like(math.nan, x), value)
     return where(or_(eq(x, 1.0), eq(y, 0.0)), _like(1.0, x), value)
+
+
+def exponential2(x: Any) -> Any:
+    """2 ** x, to be rounded to float32."""
+    exponent = where(gt(x, 200.0), _like(200.0, x), x)
+    exponent = where(lt(exponent, -200.0), _like(-200.0, x), exponent)
+    whole = _round(exponent)
+    fraction = _polynomial(sub(exponent, whole), _EXPONENTIAL)
+    scaled = add(_bits(fraction), shift_left(_bits(add(whole, _WHOLE)), _MANTISSA))
+    return where(eq(x, x), _number(scaled), x)  # the bits of NaN are of no number
+
+
+def cube_root(x: Any) -> Any:
+    """The real root of a float32 number, negative for a negative one."""
+    root = exponential2(mul(_logarithm(abs_(x)), 1 / 3))
+    return where(eq(x, 0.0), x, where(lt(x, 0.0), neg(root), root))
 
 
 def _logarithm(x: Any) -> Any:
