@@ -198,7 +198,13 @@ def mish(x: Any) -> Array:
     Array([-0.253,  0.   ,  1.944], dtype=float32)
     """
     x = _inexact(x)
-    return x * dnp.tanh(softplus(x))
+    if dnp.iscomplexobj(x):
+        return x * dnp.tanh(softplus(x))
+    # With t = exp(-|x|) the tangent is a quotient of sums of positive terms. Not abs, whose derivative is 0 at 0.
+    is_above = x >= 0
+    t = dnp.exp(dnp.where(is_above, -x, x))
+    part = dnp.where(is_above, 1 + 2 * t, t * (2 + t))
+    return x * (part / (part + dnp.where(is_above, 2 * t * t, 2)))
 
 
 @evaluated_whole
