@@ -235,17 +235,13 @@ float_power = ufunc("float_power", 2, "x ** y, as floats.", operands="inexact", 
 # --- exponentials and logarithms ----------------------------------------------------------------------------
 
 
-def _log_add_exp(x: Any, y: Any) -> Any:
-    """m + log(exp(x - m) + exp(y - m)), where m is the maximum: both branches have equal derivatives of all orders."""
-    return _by_larger(x, y, _same, _same)
-
-
 def _log_add_exp2(x: Any, y: Any) -> Any:
-    """The same to base 2: the differences are scaled, which the maximum might not survive."""
+    """The differences are scaled, which the maximum might not survive."""
     return _by_larger(x, y, _times_log_2, _over_log_2)
 
 
 def _by_larger(x: Any, y: Any, scaled: Any, unscaled: Any) -> Any:
+    """m + log(exp(x - m) + exp(y - m)), where m is the maximum: both branches have equal derivatives of all orders."""
     x_is_more = el.ge(el.real_part(x), el.real_part(y))
     larger = _choose(x_is_more, x, y)
     x, y = scaled(_excess(x, larger)), scaled(_excess(y, larger))
@@ -261,7 +257,7 @@ def _excess(z: Any, larger: Any) -> Any:
 
 def _log_add_exp_c(x: Any, y: Any) -> Any:
     """The principal value: its imaginary part is an angle within [-π, π]."""
-    z = _log_add_exp(x, y)
+    z = _by_larger(x, y, _same, _same)
     angle = el.imag(z)
     turned = el.atan2(el.sin(angle), el.cos(angle))
     return el.complex_(el.real(z), _choose(el.le(el.abs_(angle), math.pi), angle, turned))
@@ -307,7 +303,7 @@ log1p = real_function("log1p", el.log1p, "log(1 + x), accurate near 0.")
 log2 = real_function("log2", _log_to(2), "Logarithm to base 2; never weakly typed.")
 log10 = real_function("log10", _log_to(10), "Logarithm to base 10; never weakly typed.")
 logaddexp = ufunc("logaddexp", 2, "log(exp(x) + exp(y)) without overflow.", operands="inexact",
-                  f=bytes_in_float32(_log_add_exp), c=_log_add_exp_c)  # fmt: skip
+                  f=logarithmic.logaddexp, c=_log_add_exp_c)  # fmt: skip
 logaddexp2 = ufunc("logaddexp2", 2, "log2(2**x + 2**y) without overflow.", operands="inexact",
                    f=bytes_in_float32(_log_add_exp2), c=_log_add_exp2_c)  # fmt: skip
 sqrt = real_function("sqrt", el.sqrt, "Square root; NaN for negative numbers.")

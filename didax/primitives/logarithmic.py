@@ -7,6 +7,7 @@
     logit(x)        log(x / (1 - x))
     spence(x)       the integral of log(t) / (1 - t) from 1 to x
     excess(x, y)    x - y, and 0 for equal infinities
+    logaddexp(x, y)  log(exp(x) + exp(y)), without overflow
     hypot(x, y)     sqrt(x^2 + y^2), without overflow
 
 Each derivative is given in the form that does not cancel or divide 0 by 0. Read next: `didax/scipy/special.py`.
@@ -27,10 +28,12 @@ from didax.primitives.elementwise import (
     and_,
     div,
     eq,
+    exp,
     ge,
     gt,
     log,
     log1p,
+    logistic,
     lt,
     max_,
     min_,
@@ -43,6 +46,7 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.gamma_quotients import artanh_series, small_bend
+from didax.primitives.narrow import halves_in_float32
 from didax.primitives.select import where
 
 
@@ -209,6 +213,22 @@ excess = composed(
     lambda t, z, x, y: t,
     lambda t, z, x, y: neg(t),
     eager=_excess_eager,
+)
+
+
+def _log_add_exp(x: Any, y: Any) -> Any:
+    x_is_more = ge(x, y)
+    larger, smaller = where(x_is_more, x, y), where(x_is_more, y, x)
+    return add(larger, log1p(exp(excess(smaller, larger))))
+
+
+# The derivative by an operand is the share of its exponential in the sum.
+logaddexp = composed(
+    "logaddexp",
+    _log_add_exp,
+    halves_in_float32(lambda t, z, x, y: mul(t, logistic(excess(x, y)))),
+    halves_in_float32(lambda t, z, x, y: mul(t, logistic(excess(y, x)))),
+    eager=np.logaddexp,
 )
 
 

@@ -93,6 +93,8 @@ ROWS = [
               corners=corners(1, CORNERS[CORNERS < math.inf])),
     Operation("excess", logarithmic.excess, wide(lambda x, y: np.where(x == y, 0, x - y)), draw((-2, 2), (-2, 2)),
               (*DTYPES, "bfloat16"), corners=corners(2)),
+    Operation("logaddexp", logarithmic.logaddexp, wide(np.logaddexp), draw((-3, 3), (-3, 3)),
+              (*DTYPES, "float16", "bfloat16"), corners=corners(2)),
     Operation("hypot", logarithmic.hypot, wide(np.hypot), draw((-2, 2), (-2, 2)), (*DTYPES, "float16", "bfloat16"),
               corners=corners(2)),
     Operation("betaln", beta.betaln, wide(special.betaln), draw((0.1, 20), (0.1, 20)), DTYPES, rtol=LOOSE),

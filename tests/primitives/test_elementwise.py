@@ -38,7 +38,10 @@ PARAMS: dict[str, list[dict[str, Any]]] = {
     "round": [{"rounding_method": method} for method in ops.RoundingMethod],
 }
 # XLA's functions that err by more than the 4 units in the last place allowed to the others
-ULPS = {("cbrt", "float32"): 8, ("cbrt", "float64"): 60, ("sinh", "float64"): 9, ("cosh", "float64"): 9}
+ULPS = {
+    ("cbrt", "float32"): 8, ("cbrt", "float64"): 60, ("sinh", "float64"): 9, ("cosh", "float64"): 9,
+    ("logaddexp", "float32"): 16,  # of numbers next to the denormal ones, to which XLA adds no denormal ones
+}  # fmt: skip
 
 
 def cases() -> list[tuple[str, str]]:
