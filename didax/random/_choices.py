@@ -33,7 +33,7 @@ from didax.primitives.sort import sort_p, top_k_p
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 from didax.random._keys import aval_named, canonical_shape, child, consumed
 from didax.random._programs import compiled_program, exact_program
-from didax.random._samplers import arguments, gumbel_floats, is_high, randint, unit_floats
+from didax.random._samplers import arguments, gumbel_floats, is_high, randint, unit_floats, written
 
 
 @array_function
@@ -239,7 +239,7 @@ def _categorical(
 ) -> Any:
     aval = aval_of(logits)
     wide = broadcast_in_dim(logits, shape, tuple(range(len(shape) - aval.ndim, len(shape))))
-    noisy = add.bind(gumbel_floats(words, shape, aval.dtype, high), wide)
+    noisy = add.bind(written(gumbel_floats(words, shape, aval.dtype, high)), wide)
     return argmax_p.bind(noisy, axes=(axis,), index_dtype=dtype)
 
 

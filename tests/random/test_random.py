@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -58,6 +60,7 @@ EXACT = {
     "choice of different ones by weight": lambda r, k: r.choice(k, np.sqrt(WEIGHTS), (8,), False, WEIGHTS),
     "categorical": lambda r, k: r.categorical(k, LOGITS),
     "categorical axis": lambda r, k: r.categorical(k, LOGITS, axis=0, shape=(4, 7)),
+    "categorical of many": lambda r, k: r.categorical(k, LOGITS, shape=(500, 3)),
     "categorical high": lambda r, k: r.categorical(k, LOGITS, mode="high"),
     "categorical of different ones": lambda r, k: r.categorical(k, LOGITS, shape=(2, 2, 3), replace=False),
     "categorical axis of different ones": lambda r, k: r.categorical(k, LOGITS, 0, (3, 7), False, "high"),
@@ -73,6 +76,9 @@ CLOSE = {
     "gumbel high": lambda r, k: r.gumbel(k, (300,), mode="high"),
     "normal complex": lambda r, k: r.normal(k, (300,), "complex64"),
     "normal large": lambda r, k: r.normal(k, (9000,)),
+    "normal in triples": lambda r, k: r.normal(k, (3000, 3)),
+    "exponential in pairs": lambda r, k: r.exponential(k, (3, 1500, 2), "bfloat16"),
+    "gumbel high in rows": lambda r, k: r.gumbel(k, (300, 30), mode="high"),
     **{
         f"truncated_normal {d}": lambda r, k, d=d: r.truncated_normal(k, -1.5, 2.0, (300,), d) for d in FLOATS
     },
@@ -391,3 +397,15 @@ def test_permutation_of_no_rows() -> None:
 
 def test_nothing_is_drawn_from_nothing() -> None:
     assert random.choice(KEY, 0, (0,)).shape == random.randint(KEY, (0,), 5, 5).shape == (0,)
+
+
+@pytest.mark.parametrize("draw", ["normal", "exponential", "gumbel"])
+def test_numbers_with_a_short_last_axis_are_computed_as_a_vector(draw):
+    """XLA makes no instructions of vectors for a loop over three numbers."""
+    sizes = {}
+    for shape in ((3000, 3), (3, 3000), (30, 3)):
+        text = dx.jit(lambda key, shape=shape: getattr(random, draw)(key, shape)).lower(KEY).as_text()
+        lines = [line for line in text.split("\n") if "erf_inv" in line or " stablehlo.log" in line]
+        assert lines
+        sizes[shape] = {re.findall(r"tensor<([0-9x]+)xf32>", line)[-1] for line in lines}
+    assert sizes == {(3000, 3): {"9000"}, (3, 3000): {"3x3000"}, (30, 3): {"30x3"}}
