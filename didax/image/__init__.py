@@ -8,6 +8,7 @@ is that of the method. Where the image becomes smaller, `antialias` widens it by
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import didax.numpy as dnp
 from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.dims import as_length, is_symbolic, max_dim
+from didax.core.dims import as_length, is_symbolic, max_dim, may_exceed
 from didax.core.errors import ArgumentError, ConcretizationTypeError, message
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, as_array
@@ -237,8 +238,12 @@ def _resampled(
             else x
         )
     weights = dnp.where((at >= -0.5) & (at <= old - 0.5), weights, 0)  # what is outside of the image is 0
-    out = dnp.tensordot(x, weights.astype(x.dtype), (axis, 0), precision=precision)
-    return dnp.moveaxis(out, -1, axis)
+    weights = weights.astype(x.dtype)
+    # Weights on the left leave the axes behind `axis` where they are: better unless these are few.
+    after = x.shape[axis + 1 :]
+    if axis + 1 == x.ndim or (axis and not may_exceed(math.prod(after), 7)):
+        return dnp.moveaxis(dnp.tensordot(x, weights, (axis, 0), precision=precision), -1, axis)
+    return dnp.moveaxis(dnp.tensordot(weights, x, (0, axis), precision=precision), 0, axis)
 
 
 def _kernel_weights(old: int, at: Any, width: Any, kernel: Any, margin: int) -> Any:
