@@ -425,12 +425,12 @@ def test_quantiles_of_half_precision_are_found_among_thousands():
 def test_stacks_of_narrow_numbers_start_finite_in_long_programs(dtype: Any, monkeypatch: pytest.MonkeyPatch):
     """A scan's stack starts as the count of names so far, which was too large for float16 after 65,504 of them."""
 
-    def late(ctx: Any, aval: Any) -> Any:
+    def late(writer: Any, ctx: Any, avals: Any) -> Any:
         for _ in range(70_000):
             next(ctx.counter)
-        return blank(ctx, aval)
+        return blank(writer, ctx, avals)
 
-    blank = lowering._overwritten
-    monkeypatch.setattr(lowering, "_overwritten", late)
+    blank = lowering.ScanWriter._overwritten
+    monkeypatch.setattr(lowering.ScanWriter, "_overwritten", late)
     found = dx.jit(lambda xs: lax.scan(lambda h, x: (h, (h * x).astype(dtype)), 2.0, xs)[1])(np.ones(3))
     assert found.tolist() == np.full(3, 2, dtype).tolist()
