@@ -18,6 +18,7 @@ from didax.core import dtypes
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.declarations import no_numbers
+from didax.core.dims import is_symbolic
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import Dependence
@@ -270,14 +271,18 @@ class OptimizationBarrier(Primitive):
 
 
 class Materialize(OptimizationBarrier):
-    """Its operands, computed once and written to memory. See Note [Comparing with what was computed]."""
+    """Its operands, computed once and written to memory. See Note [Comparing with what was computed].
+
+    They are written as vectors: XLA's loops go along the last axis, which may be short.
+    """
 
     def lower(self, ctx: Any, *xs: Any) -> list[Any]:
         if ctx.module.devices is not None:  # a call would gather what lies on several devices
             return super().lower(ctx, *xs)
         computed = [x for x in xs if x.name not in ctx.stored]
-        found = iter(materialized(ctx, computed) if computed else [])
-        return [x if x.name in ctx.stored else next(found) for x in xs]
+        vectors = [x if is_symbolic(x.aval.size) else ctx.reshape(x, (x.aval.size,)) for x in computed]
+        written = iter(materialized(ctx, vectors) if vectors else [])
+        return [x if x.name in ctx.stored else ctx.reshape(next(written), x.aval.shape) for x in xs]
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         return self.bind(*primals), list(tangents)

@@ -201,7 +201,7 @@ _SHORT, _MANY = 64, 32
 
 
 def in_a_row(floats: Callable[..., Any]) -> Callable[..., Any]:
-    """Draw an array whose last axis is short as a vector, and give the vector its shape.
+    """Draw an array whose last axis is short as a row of numbers in memory, which then has the shape.
 
     XLA makes a loop along the last axis, and unrolls it where it is short: none of its steps is an instruction of
     vectors then. Normal numbers of shape (100000, 3) took ten times as long as 300,000 of them.
@@ -209,10 +209,9 @@ def in_a_row(floats: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(floats)
     def draw(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *options: Any) -> Any:
-        size = math.prod(shape)
-        if len(shape) < 2 or is_symbolic(size) or size < _MANY or shape[-1] >= _SHORT:
-            return floats(words, shape, dtype, *options)
-        return reshape(written(floats(words, (size,), dtype, *options)), shape)
+        x = floats(words, shape, dtype, *options)
+        is_short = len(shape) > 1 and not is_symbolic(math.prod(shape)) and shape[-1] < _SHORT
+        return written(x) if is_short else x
 
     return draw
 
