@@ -88,7 +88,11 @@ KNOWN = [
         r"reduce_precision does not accept dtype complex.*checkpoint",
         "complex numbers that checkpoint saves",
     ),
-    ("jax refuses", r"has no attribute .?(accum|ref\b).*new_ref", "transposes of scans with Refs"),
+    (
+        "jax refuses",
+        r"(has no attribute .?(accum|ref\b)|discharge_rule\(\)).*new_ref",
+        "transposes of scans with Refs",
+    ),
     ("didax refuses", r"bucket= takes arrays that lie on one device", "buckets of distributed arrays"),
     (
         "value",
@@ -209,7 +213,7 @@ KNOWN = [
     ("value", r"lax\.approx_(max|min)_k\(", "where NaN stands among approximate extrema"),
     ("value", DERIVATIVE + r".*jax \[0\..*np\.a?(max|min)\(.*axis=\(\)", "extrema of NaN over no axes"),
     ("value", r"didax \[[^\]]*nan.*special\.(comb|binom|perm)\(", "derivatives of comb at NaN"),
-    ("value", DERIVATIVE + r".*np\.sign\(.*complex", "derivatives of sign of complex numbers"),
+    ("value", DERIVATIVE + r".*(np|lax)\.sign\(.*complex", "derivatives of sign of complex numbers"),
     ("value", r"special\.expn\(", "expn at 0 is 1 / (n - 1)"),
     ("jax refuses", r"verifier errors.*\.apply\(", "integers to which a function of floats is applied"),
     (
@@ -296,6 +300,12 @@ KNOWN = [
     ),
     ("value", r"^jac.*didax \[nan.*jax \[0\..*\bsqrt\(", "0 times infinity, which XLA simplifies to 0"),
     ("didax refuses", r"householder_product. cannot be differentiated", "holes of docs/primitives.md"),
+    ("value", r"didax \[ *-?\d+[ \]][^.]*np\.pow(er)?\(.*int", "integers to negative powers wrap exactly"),
+    (
+        "value",
+        r"didax \[[^\]]*inf.*jax \[[^\]]*nan.*divide\(.*-0\.0.*complex",
+        "complex infinities divided by a constant",
+    ),
     ("jax refuses", r"ZeroDivisionError: integer modulo by zero", "faults of jax"),
     (
         "value",
