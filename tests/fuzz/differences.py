@@ -300,12 +300,17 @@ KNOWN = [
     ),
     ("value", r"^jac.*didax \[nan.*jax \[0\..*\bsqrt\(", "0 times infinity, which XLA simplifies to 0"),
     ("didax refuses", r"householder_product. cannot be differentiated", "holes of docs/primitives.md"),
-    ("value", r"didax \[ *-?\d+[ \]][^.]*np\.pow(er)?\(.*int", "integers to negative powers wrap exactly"),
+    (
+        "value",
+        r"didax \[ *-?\d+[ \]][^.]*(np\.pow(er)?\(|v\d+ \*\* v\d).*int",
+        "integers to negative powers wrap exactly",
+    ),
     (
         "value",
         r"didax \[[^\]]*inf.*jax \[[^\]]*nan.*divide\(.*-0\.0.*complex",
         "complex infinities divided by a constant",
     ),
+    ("value", r"didax \[-?0\..*jax \[nan.*special\.polygamma\(", "polygamma at infinity"),
     ("jax refuses", r"ZeroDivisionError: integer modulo by zero", "faults of jax"),
     (
         "value",
