@@ -62,6 +62,10 @@ ROWS = [
     Row("rel_entr-both-0", lambda q: special.rel_entr(0.0, q), (0.0,), (0.0,)),
     Row("kl_div-p-0", lambda q: special.kl_div(0.0, q), (0.5,), (1.0,)),
     Row("kl_div-equal", special.kl_div, (0.5, 0.5), (0.0, 0.0), (2.0, 2.0)),
+    # Bessel functions, and the third derivative of one
+    Row("i0-0", special.i0, (0.0,), (0.0,), (0.5,)),
+    Row("i1-0", dx.grad(special.i1), (0.0,), (0.0,), (0.375,)),
+    Row("i1-near-0", dx.grad(special.i1), (1e-8,), (3.75e-9,), (0.375,)),
     # sums of exponentials
     Row("logaddexp-equal-inf", dnp.logaddexp, (INF, INF), (0.5, 0.5)),
     Row("logaddexp-equal-minus-inf", dnp.logaddexp, (-INF, -INF), (0.5, 0.5)),

@@ -15,8 +15,8 @@ import dataclasses
 import functools
 import inspect
 import types
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from didax.api.custom_call import CustomCall, Definition
 from didax.api.flat import as_array, check_callable, flatten_arguments, leaf_avals
@@ -24,7 +24,7 @@ from didax.api.refs import without_ref
 from didax.core import pytree
 from didax.core.array_ops import Zero, add_tangents, instantiate
 from didax.core.avals import aval_of, is_array_like
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.ref import Ref
 from didax.core.source import describe_function, function_name
 from didax.primitives.custom.call import python_call_p
@@ -182,6 +182,21 @@ def _positions(
         numbers = (numbers,)
     if isinstance(names, str):
         names = (names,)
+    chosen: list[tuple[str, Any, type]] = [
+        ("nondiff_argnums", numbers, int),
+        ("nondiff_argnames", names, str),
+    ]
+    for option, given, kind in chosen:
+        if not isinstance(given, Collection) or not all(
+            [isinstance(x, kind) for x in cast("Collection[Any]", given)]
+        ):
+            raise ArgumentError(
+                message(
+                    f"{option} of {what} numbers or names arguments of the function.",
+                    f"function: {describe_function(fun)}; {option}: {given!r:.100}",
+                    fix="Pass a tuple of ints, counted from 0." if kind is int else "Pass a tuple of names.",
+                )
+            )
     known = list(signature.parameters) if signature is not None else []
     unknown = [name for name in names if name not in known]
     if unknown:

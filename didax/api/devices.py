@@ -35,7 +35,8 @@ def devices(backend: str | None = None) -> list[Any]:
 
     started = start()
     aliases = {"gpu": "cuda"}
-    if backend is not None and aliases.get(backend, backend) != started.platform:
+    name = aliases.get(backend, backend) if isinstance(backend, str) else backend
+    if backend is not None and name != started.platform:
         raise RuntimeError(
             message(
                 f"Unknown backend {backend!r}: a process has one backend, which is another.",

@@ -458,7 +458,7 @@ def wait_for_compilations() -> None:
 def clear_caches() -> None:
     """Forget every staged and compiled program and everything derived from them (not the cache on disk).
 
-    Memory that the option `keep_memory` holds for new arrays goes back to the system.
+    Memory that is free goes back to the system, also what the option `keep_memory` holds for new arrays.
 
     >>> import didax as dx
     >>> dx.clear_caches()  # doctest: +SKIP

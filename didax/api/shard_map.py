@@ -8,7 +8,7 @@ Read next: `primitives/shard_map.py`; `didax/lax/parallel.py`, by which the devi
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
 from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments, result_name
@@ -69,10 +69,10 @@ def shard_map(
             check_vma=check_vma,
         )
     check_callable("shard_map", f)
-    if isinstance(axis_names, str):
-        rule, fix = "axis_names of shard_map is a set of names.", f"Pass {{{axis_names!r}}}."
+    if isinstance(axis_names, str) or not isinstance(axis_names, Collection):
+        rule, fix = "axis_names of shard_map is a set of names.", f"Pass {{{str(axis_names)!r}}}."
         raise ArgumentError(message(rule, f"axis_names: {axis_names!r}", fix=fix))
-    names = frozenset(axis_names)
+    names: frozenset[Any] = frozenset(cast("Collection[Any]", axis_names))
 
     @functools.wraps(f)
     @api_boundary

@@ -67,7 +67,12 @@ class ShapeDtypeStruct:
             )
         self.sharding = sharding
         varying = _varying(manual_axis_type)
-        self.aval = ShapedArray(tuple(map(as_length, shape)), as_dtype(dtype), weak_type, varying)
+        try:
+            lengths = tuple(map(as_length, shape))
+        except TypeError:
+            rule = "The shape of a ShapeDtypeStruct is a sequence of ints."
+            raise ArgumentError(message(rule, f"shape: {shape!r:.100}", fix="Pass a tuple, (n,).")) from None
+        self.aval = ShapedArray(lengths, as_dtype(dtype), weak_type, varying)
 
     shape = property(lambda self: self.aval.shape, doc="Length of each axis.")
     dtype = property(lambda self: self.aval.dtype, doc="Type of the elements.")

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ParamSpec, cast
+
+import numpy as np
 
 from didax.api.chunks import checked_size, depends_on_rows, map_chunks
 from didax.api.explicit import batch_split
@@ -29,6 +31,7 @@ from didax.api.traced import trace_function
 from didax.core import pytree
 from didax.core import sharding as shardings
 from didax.core.avals import ShapedArray, aval_of, is_array_like
+from didax.core.dims import is_symbolic
 from didax.core.errors import api_boundary, message
 from didax.core.ref import Ref
 from didax.core.source import describe_function
@@ -73,6 +76,9 @@ def vmap(
         in_axes = tuple(cast("list[Any]", in_axes))
     _check_axes_tree("in_axes", in_axes)
     _check_axes_tree("out_axes", out_axes)
+    if not isinstance(axis_name, Hashable):
+        rule, fact = "axis_name of vmap is hashable.", f"axis_name: {axis_name!r:.100}"
+        raise TypeError(message(rule, fact, fix="Name the axis by a string."))
     split_over = (spmd_axis_name,) if isinstance(spmd_axis_name, str) else tuple(spmd_axis_name or ())
     chunk_size = _checked_chunk_size(fun, chunk_size, axis_name)
 
@@ -275,6 +281,14 @@ def _batch_size(
     fun: Any, args: Any, kwargs: Any, avals: list[ShapedArray], dims: list[int | None], axis_size: int | None
 ) -> int:
     sizes = {i: a.shape[d] for i, (a, d) in enumerate(zip(avals, dims, strict=True)) if d is not None}
+    given: Any = axis_size
+    if not (given is None or isinstance(given, int | np.integer) or is_symbolic(given)):
+        rule = "axis_size of vmap is the length of the batch, an int."
+        raise TypeError(
+            message(
+                rule, f"function: {describe_function(fun)}; axis_size: {axis_size!r:.100}", fix="Pass an int."
+            )
+        )
     if axis_size is not None and not sizes:
         return axis_size
     found = {*sizes.values(), *([axis_size] if axis_size is not None else [])}

@@ -28,7 +28,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
-from didax.core.errors import strip_internal_frames
+from didax.core.errors import message, strip_internal_frames
 from didax.core.process import import_to_the_end, lock_for_forks
 
 C = TypeVar("C", bound=type)
@@ -531,6 +531,11 @@ class Partial(functools.partial[Any]):
     def __new__(cls, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Partial:
         if isinstance(func, functools.partial) and not isinstance(func, Partial):
             func = _Opaque(cast("Callable[..., Any]", func))
+        if not callable(func):
+            rule = "Partial takes a function, and arguments for it."
+            raise TypeError(
+                message(rule, f"func: {func!r:.100} of type {type(func).__name__}", fix="Pass it first.")
+            )
         return super().__new__(cls, func, *args, **kwargs)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from didax.api.results import array_function
 from didax.api.vmap import vmap
 from didax.core.dims import is_symbolic
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.manipulation import expand_dims, squeeze
@@ -130,9 +130,9 @@ Dims = list[tuple[str, ...]]
 
 def _parse(signature: str) -> tuple[Dims, Dims]:
     """Parse a signature like "(n,m),(m)->(n)" into the names of the core axes of the arguments and results."""
-    if not re.fullmatch(_SIGNATURE, signature):
+    if not isinstance(signature, str) or not re.fullmatch(_SIGNATURE, signature):  # pyright: ignore[reportUnnecessaryIsInstance]
         fix = "Write the core axes of arguments and results, as in '(n,m),(m)->(n)'."
-        raise ValueError(
+        raise ArgumentError(
             message("vectorize takes a signature of NumPy's form.", f"signature: {signature!r}", fix=fix)
         )
     sides = [re.findall(r"\(([^)]*)\)", side) for side in signature.split("->")]
@@ -182,13 +182,19 @@ def vectorize(
 
 
 def _check_excluded(excluded: Collection[int | str]) -> None:
-    for x in excluded:
-        if isinstance(x, bool) or not isinstance(x, int | str) or (isinstance(x, int) and x < 0):
+    listed = isinstance(excluded, Collection)  # pyright: ignore[reportUnnecessaryIsInstance]
+    for x in excluded if listed else [excluded]:
+        if (
+            not listed
+            or isinstance(x, bool)
+            or not isinstance(x, int | str)
+            or (isinstance(x, int) and x < 0)
+        ):
             raise (ValueError if isinstance(x, int) and not isinstance(x, bool) else TypeError)(
                 message(
                     "vectorize excludes arguments by position, counted from the front, or by name.",
                     f"excluded: {excluded!r:.100}",
-                    fix="Use integers from 0 on, and strings.",
+                    fix="Pass a set of integers from 0 on, and strings.",
                 )
             )
 

@@ -229,7 +229,23 @@ def can_cast(from_: Any, to: DTypeLike, casting: str = "safe") -> bool:
     >>> dnp.can_cast("int8", "int32")
     True
     """
-    return np.can_cast(np.dtype(getattr(from_, "dtype", from_)), np.dtype(to), casting=casting)  # type: ignore[arg-type]
+    if casting not in _CASTINGS:
+        fix = f"Choose one of {', '.join(map(repr, _CASTINGS))}."
+        raise ValueError(message("can_cast asks for one of NumPy's rules.", f"casting: {casting!r}", fix=fix))
+    pair = _named("from_", getattr(from_, "dtype", from_)), _named("to", to)
+    return np.can_cast(*pair, casting=casting)  # type: ignore[arg-type]
+
+
+_CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
+
+
+def _named(argument: str, x: Any) -> np.dtype[Any]:
+    try:
+        return np.dtype(x)
+    except (TypeError, ValueError):
+        fix = "Pass a name such as 'float32', a dtype, or an array for from_."
+        rule = "can_cast compares dtypes."
+        raise ArgumentError(message(rule, f"{argument}: {x!r:.100}", fix=fix)) from None
 
 
 _KIND_NAMES = {

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.flat import check_callable
 from didax.api.inspect import eval_shape
 from didax.api.results import array_function
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.given import give
 from didax.core.tracing import known_value
 from didax.core.value import Array
@@ -300,6 +301,11 @@ class frompyfunc(ufunc):
     """
 
     def __init__(self, func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None):
+        check_callable("frompyfunc", func)
+        for name, count in ("nin", nin), ("nout", nout):
+            if not isinstance(count, int | np.integer) or count < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+                rule = "frompyfunc takes the numbers of a function's arguments and results, at least one of each."
+                raise ArgumentError(message(rule, f"{name}: {count!r:.100}", fix="Pass ints from 1 on."))
         super().__init__(getattr(func, "__name__", "function"), nin, func.__doc__ or "")
         self.nout, self.identity = nout, identity
         self._vectorized = vectorize(func)

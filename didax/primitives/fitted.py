@@ -203,10 +203,14 @@ def _bessel_i1e(x: Any) -> Any:
     return mul(where(near, small, _bessel_far(where(near, like(8, x), size), _I1E_FAR)), sign(x))
 
 
-def _over_x(y: Any, x: Any) -> Any:
-    """y / x for an odd function y of x with derivative 1/2 at 0."""
-    is_zero = eq(x, 0)
-    return where(is_zero, like(0.5, x), div(y, where(is_zero, like(1, x), x)))
+_I1_OVER_X = [0.5 ** (2 * k + 1) / (math.factorial(k) * math.factorial(k + 1)) for k in range(9)]
+
+
+def _i1_over_x(y: Any, x: Any, factor: Any = 1.0) -> Any:
+    """y / x for y = factor I1(x), near 0 by a series in x^2, which keeps the digits of its derivatives."""
+    near = lt(abs_(x), 1)
+    series = polynomial(square(where(near, x, like(0, x))), _I1_OVER_X)
+    return where(near, mul(series, factor), div(y, where(near, like(1, x), x)))
 
 
 def _i1e_short_of_i0e(x: Any) -> Any:
@@ -222,11 +226,11 @@ def _i1e_short_of_i0e(x: Any) -> Any:
 bessel_i0e = composed("bessel_i0e", _bessel_i0e,
                     lambda t, y, x: mul(t, neg(mul(sign(x), _i1e_short_of_i0e(x)))))  # fmt: skip
 bessel_i1e = composed("bessel_i1e", _bessel_i1e,
-                    lambda t, y, x: mul(t, sub(_i1e_short_of_i0e(x), _over_x(y, x))))  # fmt: skip
+                    lambda t, y, x: mul(t, sub(_i1e_short_of_i0e(x), _i1_over_x(y, x, exp(neg(abs_(x)))))))  # fmt: skip
 bessel_i0 = composed("bessel_i0", lambda x: mul(exp(abs_(x)), _bessel_i0e(x)),
                    lambda t, y, x: mul(t, bessel_i1(x)))  # fmt: skip
 bessel_i1 = composed("bessel_i1", lambda x: mul(exp(abs_(x)), _bessel_i1e(x)),
-                   lambda t, y, x: mul(t, sub(bessel_i0(x), _over_x(y, x))))  # fmt: skip
+                   lambda t, y, x: mul(t, sub(bessel_i0(x), _i1_over_x(y, x))))  # fmt: skip
 
 # --- Error functions ----------------------------------------------------------------------------------------
 

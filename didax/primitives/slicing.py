@@ -36,6 +36,7 @@ from didax.primitives.window_positions import (
     ScatterDimensionNumbers,
     in_range,
     lower_indices,
+    starts_inside,
 )
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.transforms.elements import check_elements
@@ -381,7 +382,10 @@ class DynamicSlice(Primitive):
         return np.asarray(x)[_window(np.shape(x), starts, slice_sizes)]
 
     def lower(self, ctx: Any, x: Any, *starts: Any, slice_sizes: tuple[int, ...]) -> Any:
-        return ctx.dynamic_slice(x, [lower_indices(ctx, i) for i in starts], slice_sizes) if starts else x
+        if not starts:
+            return x
+        indices = [lower_indices(ctx, i) for i in starts]
+        return ctx.dynamic_slice(x, starts_inside(ctx, indices, x.aval.shape, slice_sizes), slice_sizes)
 
     def conditions(self, x: Any, *starts: Any, slice_sizes: tuple[int, ...]) -> list[Condition]:
         return _fit(aval_of(x).shape, starts, slice_sizes)
@@ -456,7 +460,7 @@ class DynamicUpdateSlice(Primitive):
     def lower(self, ctx: Any, x: Any, update: Any, *starts: Any) -> Any:
         if not starts:
             return update
-        indices = [lower_indices(ctx, i) for i in starts]
+        indices = starts_inside(ctx, [lower_indices(ctx, i) for i in starts], x.aval.shape, update.aval.shape)
         # See Note [Updates in place].
         written = enumerate(zip(x.aval.shape, update.aval.shape, strict=True))
         partial = [i for i, (n, m) in written if m != n]

@@ -310,6 +310,23 @@ def index_bounds(
     )
 
 
+def starts_inside(
+    ctx: Any, starts: Sequence[Any], shape: Sequence[int], sizes: Sequence[int]
+) -> Sequence[Any]:
+    """Where the nearest window inside begins, along each axis, for what XLA may split over several devices.
+
+    A device that holds a part of an axis loses a window that begins out of bounds, or takes another one.
+    """
+    devices = ctx.module.devices
+    if devices is None or not devices.partitioned_here:
+        return starts
+    bounds = [(ctx.constant(0, i.aval), n - m) for i, n, m in zip(starts, shape, sizes, strict=True)]
+    return [
+        clamped(ctx, i, (low, ctx.constant(high, i.aval))) if isinstance(high, int) else i
+        for i, (low, high) in zip(starts, bounds, strict=True)
+    ]
+
+
 def clamped(ctx: Any, indices: Any, bounds: tuple[Any, Any]) -> Any:
     """Indices of the nearest windows inside."""
     low, high = bounds

@@ -9,6 +9,7 @@ whole process (glibc's `mallopt`). Measurements are in docs/design/memory.md. Re
 from __future__ import annotations
 
 import ctypes
+import os
 from typing import Any
 
 from didax.core.errors import message
@@ -39,6 +40,7 @@ def keep(limit: int) -> None:
 
 
 def give_back() -> None:
-    """Give memory that is free back to the system."""
-    if _kept_by is not None:
-        _kept_by.malloc_trim(0)
+    """Give memory that is free back to the system, where the C library can: much of it lies between what is in use."""
+    library: Any = _kept_by or (ctypes.CDLL(None) if os.name == "posix" else None)
+    if hasattr(library, "malloc_trim"):
+        library.malloc_trim(0)

@@ -1118,3 +1118,56 @@ Pass an int or a tuple of ints.
         assert found.startswith(text) and found.endswith(
             "Convert it with didax.numpy.asarray, if it is made of numbers."
         )
+
+
+# --- What is made of functions and types ---------------------------------------------------------------------
+
+MAKERS: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
+    ("signature", lambda: dnp.vectorize(f, signature=2.5), ArgumentError, "vectorize.*signature: 2.5"),  # type: ignore[arg-type]
+    ("excluded", lambda: dnp.vectorize(f, excluded=2.5), TypeError, "vectorize.*excluded: 2.5"),  # type: ignore[arg-type]
+    ("func", lambda: dnp.frompyfunc(3, 1, 1), TypeError, "frompyfunc.*3"),  # type: ignore[arg-type]
+    ("nin", lambda: dnp.frompyfunc(f, 2.5, 1), ArgumentError, "frompyfunc.*nin: 2.5"),  # type: ignore[arg-type]
+    ("nout", lambda: dnp.frompyfunc(f, 1, -1), ArgumentError, "frompyfunc.*nout: -1"),
+    ("from_", lambda: dnp.can_cast("foo", "int8"), ArgumentError, "can_cast.*from_: 'foo'"),
+    ("to", lambda: dnp.can_cast("int8", 2.5), ArgumentError, "can_cast.*to: 2.5"),  # type: ignore[arg-type]
+    ("casting", lambda: dnp.can_cast("int8", "int8", "bar"), ValueError, "can_cast.*casting: 'bar'"),
+    (
+        "nondiff_argnums",
+        lambda: dx.custom_jvp(f, nondiff_argnums=2.5),
+        ArgumentError,
+        "custom_jvp.*: 2.5",
+    ),  # type: ignore[arg-type]
+    (
+        "nondiff_argnums",
+        lambda: dx.custom_rules(f, nondiff_argnums=("x",)),
+        ArgumentError,
+        r"custom_rules.*\('x',\)",
+    ),  # type: ignore[arg-type]
+    (
+        "nondiff_argnames",
+        lambda: dx.custom_vjp(f, nondiff_argnames=(2,)),
+        ArgumentError,
+        r"custom_vjp.*\(2,\)",
+    ),  # type: ignore[arg-type]
+    (
+        "axis_names",
+        lambda: dx.shard_map(f, out_specs=dx.P(), axis_names=2.5),
+        ArgumentError,
+        "shard_map.*axis_names: 2.5",
+    ),
+    ("backend", lambda: dx.devices({}), RuntimeError, "Unknown backend {}"),  # type: ignore[arg-type]
+    ("shape", lambda: dx.ShapeDtypeStruct(2.5, "float32"), ArgumentError, "ShapeDtypeStruct.*shape: 2.5"),
+    ("Partial", lambda: dx.tree_util.Partial(2.5), TypeError, "Partial.*func: 2.5"),  # type: ignore[arg-type]
+    ("axis_size", lambda: dx.vmap(f, axis_size={})(dnp.ones(2)), TypeError, "vmap.*axis_size: {}"),  # type: ignore[arg-type]
+    ("axis_name", lambda: dx.vmap(f, axis_name={})(dnp.ones(2)), TypeError, "vmap.*axis_name: {}"),
+]
+
+
+@pytest.mark.parametrize(
+    ("misuse", "error", "text"), [row[1:] for row in MAKERS], ids=[row[0] for row in MAKERS]
+)
+def test_makers_name_the_argument_and_its_value(
+    misuse: Callable[[], Any], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=f"(?s){text}"):
+        misuse()

@@ -128,6 +128,24 @@ def test_no_more_collectives_than_jax(name: str) -> None:
     assert ours.total() <= theirs.total(), (ours, theirs)
 
 
+def test_windows_out_of_bounds_are_moved_inside() -> None:
+    """A device that holds a part of an axis loses the window, or takes another one, where XLA has to move it."""
+    x = dnp.asarray(operands()[0])
+    laid = dx.device_put(x, NamedSharding(dx.make_mesh((2,), ("a",)), P(None, "a")))
+
+    def read_and_written(x: Any, i: Any) -> Any:
+        return lax.dynamic_update_slice(x, -lax.dynamic_slice(x, (i, i), (2, 1)), (i + 3, i))
+
+    def f(x: Any, i: Any) -> Any:
+        y, pull = dx.vjp(lambda x: read_and_written(x, i), x)
+        return y, pull(y**2)
+
+    g = dx.jit(f)
+    for i in (np.int32(-5), np.int32(9)):
+        for found, wanted in zip(g(laid, i), f(x, i), strict=True):
+            np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
+
+
 def test_a_cumulative_sum_is_no_loop_of_exchanges() -> None:
     """In a loop devices would exchange each row; products and extrema of one array stay right beside its sums."""
     mesh = dx.make_mesh((2, 4), ("a", "b"))

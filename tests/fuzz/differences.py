@@ -13,6 +13,8 @@ from tests.fuzz.comparison import Finding
 WEAK_TYPES = "weak types by the rule of docs/promotion.md"
 WEAK_DERIVATIVES = "weak types of derivatives whose formulas have constants: kept"
 DERIVATIVE = r"\b(\w*grad|jvp|vjp|linearize|(?<!\.)transpose|hessian|jacfwd|jacrev)\b"
+TWO_DERIVATIVES = rf"(\bhessian\b|{DERIVATIVE}.*{DERIVATIVE})"
+OPPOSITE = r"didax \[(-?)(\d[^\]]*)\], jax \[(?!\1\d)-?\2\]"  # one number with either sign
 KNOWN = [
     # kind, about, reason
     (
@@ -64,7 +66,8 @@ KNOWN = [
     ("jax refuses", r"^np\.trapezoid", "trapezoid of no elements"),
     (
         "jax refuses",
-        r"No constant handler for type|argument to reduce_sum as a JAX value|IsMonotonicWithDim0Major"
+        r"No constant handler for type|Unsupported reduction computation"
+        r"|argument to reduce_sum as a JAX value|IsMonotonicWithDim0Major"
         r"|Unable to convert MHLO|clamp.*AssertionError|AssertionError.*clamp",
         "faults of jax",
     ),
@@ -75,13 +78,21 @@ KNOWN = [
         r"[lg]t does not accept dtype complex.*\barg(max|min)\(",
         "argmax and argmin of complex numbers",
     ),
-    ("jax refuses", r"got axis spec None but output was batched.*new_ref", "jacfwd of functions with Refs"),
+    (
+        "jax refuses",
+        r"got axis spec None but output was batched.*(new_ref|lax\.empty)\(",
+        "jacfwd of functions with Refs, of constants",
+    ),
     (
         "jax refuses",
         r"reduce_precision does not accept dtype complex.*checkpoint",
         "complex numbers that checkpoint saves",
     ),
-    ("jax refuses", r"has no attribute .?accum.*new_ref", "transposes of scans with Refs"),
+    (
+        "jax refuses",
+        r"(has no attribute .?(accum|ref\b)|discharge_rule\(\)).*new_ref",
+        "transposes of scans with Refs",
+    ),
     ("didax refuses", r"bucket= takes arrays that lie on one device", "buckets of distributed arrays"),
     (
         "value",
@@ -102,24 +113,36 @@ KNOWN = [
         "keepdims keeps no axes where there are none",
     ),
     ("weak type", r"^lax\.custom_(root|linear_solve)", "solutions are not weakly typed"),
-    ("type", r"\bnn\.\w+\(.*(int|bool)", "activations of integers are floats"),
+    (
+        "type",
+        r"\bnn\.\w+\(.*(int|bool)|astype\('u?int\d+'\).*\bnn\.\w+\(",
+        "activations of integers are floats",
+    ),
     (
         "weak type",
         r"^(nn|special)\.|^(lib|lax)\.\w+ .*\b(nn|special)\.\w+\(",
         WEAK_TYPES,
     ),  # within blocks, too
-    ("type", r"^np\.angle .*float16", "angles of narrow floats keep their dtype"),
+    ("type", r"^np\.angle ", "angles keep the dtype"),
     ("type", r"^np\.cumulative_prod", "running products of narrow integers have the default width"),
     (
         "weak type",
         r"\bnp\.(hypot|angle|gcd|lcm|heaviside|logaddexp2|sinc|deg2rad|rad2deg|radians|degrees)\(",
         WEAK_TYPES,
     ),
-    ("weak type", DERIVATIVE + r".*\b(\w*pow\w*|log2|log10|clamp|clip|max|min|pad)\(", WEAK_DERIVATIVES),
+    (
+        "weak type",
+        DERIVATIVE + r".*\b(\w*pow\w*|log2|log10|clamp|clip|a?max|a?min|pad|spence)\(",
+        WEAK_DERIVATIVES,
+    ),
     ("weak type", DERIVATIVE + r".*didax \w+\[[\d,]*\]\*[,;] jax \w+\[[\d,]*\] ", WEAK_DERIVATIVES),
     ("value", r"jax \[[^\]]*nan.*np\.linalg\.(vector_|matrix_)?norm", "derivatives of norm at 0"),
     ("value", r"didax \[ *-?0\..*\.(abs|absolute|fabs)\(", "the derivative of abs at 0"),
-    ("value", r"jax \[[^\]]*nan.*\b(pow|power|float_power)\(", "derivatives of negative powers at 0"),
+    (
+        "value",
+        r"jax \[[^\]]*nan.*(\b(pow|power|float_power)\(|v\d+ \*\* v\d)",
+        "derivatives of negative powers at 0, of the power 0 of 0",
+    ),
     (
         "value",
         r"jax \[[^\]]*(nan|inf).*linalg\.(inv|matrix_power|solve|tensorinv)\(",
@@ -149,8 +172,12 @@ KNOWN = [
         r"jax \[[^\]]*nan.*conv_general_dilated_patches\(",
         "patches are moved, not multiplied by 0 and 1",
     ),
-    ("value", r"jax \[[^\]]*nan.*special\.bessel_jn", "Bessel functions of small arguments"),
-    ("value", r"didax \[-?0\..*jax \[nan.*np\.maximum", "derivatives of maxima that are NaN, times infinity"),
+    ("value", r"special\.bessel_jn", "Bessel functions of small and of large arguments"),
+    (
+        "value",
+        r"didax \[-?0\..*jax \[nan.*np\.(maximum|clip)\(",
+        "derivatives of maxima that are NaN, times infinity",
+    ),
     ("value", DERIVATIVE + r".*\b(a|arc)cosh\(", "the derivative of arccosh left of the imaginary axis"),
     ("type", r"\bspecial\.owens_t\(", "owens_t keeps narrow floats"),
     (
@@ -164,6 +191,7 @@ KNOWN = [
     ("value", r"\bnp\.insert\(.*uint", "negative floats that become unsigned integers"),
     ("value", r"special\.log_ndtr\(", "log_ndtr keeps its digits where it is nearly 0"),
     ("value", r"jax \[[^\]]*nan.*\b(nan)?std\(", "derivatives of std of equal numbers"),
+    ("value", r"jax \[[^\]]*nan.*\b(nan)?var\(.*(where|ddof)=", "derivatives of var of too few elements"),
     ("value", r"jax \[[^\]]*nan.*segment_(min|max)\(", "infinite tangents of elements that are not chosen"),
     (
         "type",
@@ -185,7 +213,7 @@ KNOWN = [
     ("value", r"lax\.approx_(max|min)_k\(", "where NaN stands among approximate extrema"),
     ("value", DERIVATIVE + r".*jax \[0\..*np\.a?(max|min)\(.*axis=\(\)", "extrema of NaN over no axes"),
     ("value", r"didax \[[^\]]*nan.*special\.(comb|binom|perm)\(", "derivatives of comb at NaN"),
-    ("value", DERIVATIVE + r".*np\.sign\(.*complex", "derivatives of sign of complex numbers"),
+    ("value", DERIVATIVE + r".*(np|lax)\.sign\(.*complex", "derivatives of sign of complex numbers"),
     ("value", r"special\.expn\(", "expn at 0 is 1 / (n - 1)"),
     ("jax refuses", r"verifier errors.*\.apply\(", "integers to which a function of floats is applied"),
     (
@@ -200,26 +228,100 @@ KNOWN = [
     ),
     (
         "value",
-        r"jax \[[^\]]*nan.*lax\.ragged_dot\(",
+        r"didax \[(?![^\]]*nan)[^\]]*\], jax \[[^\]]*nan.*lax\.ragged_dot\(",
         "rows of other groups are left out, not multiplied by 0",
     ),
-    ("value", r"jax \[[^\]]*nan.*dot_product_attention\(", "attention with huge scores"),
+    ("value", r"didax \[[^\]]*(e\+|inf).*jax \[nan.*dot_product_attention\(", "attention with huge scores"),
     ("value", r"jax \[[^\]]*nan.*np\.vander\(", "derivatives of powers 0 and 1 of NaN"),
     (
         "value",
-        DERIVATIVE + r".*nn\.soft_sign\(",
+        TWO_DERIVATIVES + r".*nn\.soft_sign\(",
         "second derivatives of soft_sign at 0, where both sides differ",
     ),
     ("value", r"jax \[nan.*np\.polymul\(.*complex", "products of real infinities and complex numbers"),
     ("value", r"didax \[0\.\], jax \[-?\d\.\d+e-1[56]\].*multigammaln\(", "multigammaln where it is 0"),
-    ("weak type", r"linalg\.cross\(.*(int64.*uint64|uint64.*int64)", WEAK_TYPES),
+    ("weak type", r"\bcross\(.*(int64.*uint64|uint64.*int64)", WEAK_TYPES),
     (
         "weak type",
-        r"didax int64\[\]\*; jax int64\[\].*np\.power\(",
+        r"didax int(32|64)\[\]\*; jax int\1\[\].*np\.pow(er)?\(",
         "Python integers to powers, as jax eagerly",
     ),
     ("jax refuses", r"^np\.frexp .*KeyError", "frexp of narrow floats"),
     ("jax refuses", r"^np\.place .*implicit dtype promotion", "updates take the dtype of the operand"),
+    ("value", DERIVATIVE + r".*\b(special|np)\.i[01]\(", "derivatives of Bessel functions at 0"),
+    ("value", DERIVATIVE + r".*jax \[[^\]]*nan.*np\.angle\(", "the derivative of angle at 0"),
+    (
+        "value",
+        r"didax \[3\.14.*jax \[-?0\..*associative_scan\(.*angle\(",
+        "associative_scan keeps the signs of zeros",
+    ),
+    ("value", OPPOSITE + r".*np\.copysign\(", "derivatives of copysign at -0.0 and NaN"),
+    ("value", OPPOSITE + r".*linalg\.svd\(", "derivatives of singular values at 0"),
+    (
+        "value",
+        DERIVATIVE + r".*didax \[[^\]]*(inf|nan).*special\.(rel_entr|kl_div)\(",
+        "derivatives by p at 0",
+    ),
+    ("value", r"didax \[[^\]]*inf.*jax \[[^\]]*nan.*\btanh\(", "infinite cotangents of tanh"),
+    ("jax refuses", r"jac(rev|obian).*TypePromotionError.*float8", "jacrev of float8 beside other dtypes"),
+    ("value", r"didax \[[^\]]*nan.*jax \[-?inf.*divide\(.*-0\.0", "0 / 0, which XLA simplifies to infinity"),
+    (
+        "jax refuses",
+        r"Pure callbacks do not support JVP",
+        "callbacks of what does not depend on the arguments",
+    ),
+    (
+        "didax refuses",
+        r"pure_callback cannot be differentiated.*\[([\d,]*,)?0[],]",
+        "callbacks of no elements",
+    ),
+    ("didax refuses", r"scatter_mul has no derivative by its updates", "products of segments: in jax, too"),
+    ("value", r"didax \[127\], jax \[255\].*bitcast_convert_type\(", "the bits of NaN"),
+    ("value", r"jax \[[^\]]*nan.*np\.trapezoid\(", "derivatives of trapezoid of one point: 0"),
+    (
+        "value",
+        r"didax \[(?![^\]]*nan)[^\]]*\], jax \[[^\]]*nan.*lax\.cond\(",
+        "only the branch that is taken is differentiated",
+    ),
+    ("value", r"didax \[[^\]]*inf.*jax \[[^\]]*nan.*np\.prod\(", "products of infinite numbers"),
+    (
+        "value",
+        r"didax \[(?![^\]]*nan)[^\]]*\], jax \[[^\]]*nan.*\bcum(ulative_)?prod\(",
+        "running products of infinite numbers",
+    ),
+    ("value", r"jax \[[^\]]*nan.*np\.fft\.\w+\(.*norm=", "transforms of infinities, scaled"),
+    ("value", r"\bcum(ulative_)?sum\(.*float8", "running sums of float8 are rounded once"),
+    ("jax refuses", r"^np\.histogram\w* .*zero-size array", "histograms of no samples, as in NumPy"),
+    ("value", r"didax \[[^\]]*nan.*jax \[0\..*matrix_norm\(", "derivatives of norms of NaN"),
+    (
+        "value",
+        r"didax \[0\..*jax \[nan.*\b(igamma|gammainc)c?\(",
+        "gammainc of infinite parameters, as in SciPy",
+    ),
+    ("value", r"^jac.*didax \[nan.*jax \[0\..*\bsqrt\(", "0 times infinity, which XLA simplifies to 0"),
+    ("didax refuses", r"householder_product. cannot be differentiated", "holes of docs/primitives.md"),
+    (
+        "value",
+        r"didax \[ *-?\d+[ \]][^.]*(np\.pow(er)?\(|v\d+ \*\* v\d).*int",
+        "integers to negative powers wrap exactly",
+    ),
+    (
+        "value",
+        r"didax \[[^\]]*inf.*jax \[[^\]]*nan.*divide\(.*-0\.0.*complex",
+        "complex infinities divided by a constant",
+    ),
+    ("value", r"didax \[-?0\..*jax \[nan.*special\.polygamma\(", "polygamma at infinity"),
+    ("jax refuses", r"ZeroDivisionError: integer modulo by zero", "faults of jax"),
+    (
+        "value",
+        r"didax \[nan.*jax \[\d.*dynamic_update_slice_in_dim\(.*shard_map\(",
+        "positions out of bounds of sharded arrays",
+    ),
+    (
+        "value",
+        DERIVATIVE + r".*reduce_window\(.*concatenate\(.*shard_map\(",
+        "compiled windows of sharded arrays",
+    ),
 ]
 
 
@@ -230,7 +332,7 @@ def reason(finding: Finding) -> str | None:
     ]
     lines = [line for statement in finding.program.refused for line in statement.lines()]
     about = " ".join([finding.where, finding.message, *finding.program.lines(), *lines, *types])
-    if finding.kind.startswith("value") and len(finding.program.statements) > 3:
+    if finding.kind.startswith("value") and len(finding.program.statements) > 4:
         return None  # only a program that is shrunk tells which operation it is
     for kind, pattern, why in KNOWN:
         if re.search(kind, finding.kind) and re.search(pattern, about):
