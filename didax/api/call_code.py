@@ -351,24 +351,26 @@ class _Writer:
             arrays = [self._leaves[i] for i in self._kept if isinstance(self._given[i], ConcreteArray)]
             committed, kind = " or ".join([f"{x}.committed" for x in arrays]) or "False", "A"
         else:
-            committed, kind = "any([x.committed for x in used if isinstance(x, A)])", "A"
+            arrays = "" if self._all_plain else " if isinstance(x, A)"
+            committed, kind = f"any([x.committed for x in used{arrays}])", "A"
         self._after.append(f"committed = {committed}")
 
-        def array(i: Any, aval: str, sharding: str) -> list[str]:
+        def fill(i: Any, aval: str, sharding: str) -> list[str]:
             slots = [f"aval = {aval}", "_value = None", f"_buffer = y{i}", "committed = committed"]
             slots += [f"sharding = {sharding}"] * lies
-            return [f"r{i} = new({kind})", *[f"r{i}.{slot}" for slot in slots]]
+            return [f"r{i}.{slot}" for slot in slots]
 
         shardings = executable.out_shardings if lies else [None] * len(avals)
         if self._has_few_results:
             for i, (aval, sharding) in enumerate(zip(avals, shardings, strict=True)):
-                self._after += array(i, self._name(aval), self._name(sharding) if lies else "")
-            results = [f"r{i}, " for i in range(len(avals))]
-            results = f"({''.join(results)})"
+                self._after.append(f"r{i} = new({kind})")
+                self._after += fill(i, self._name(aval), self._name(sharding) if lies else "")
+            results = f"({''.join([f'r{i}, ' for i in range(len(avals))])})"
         else:
-            each = f"zip({self._name(avals)}, outs, {self._name(shardings)})"
-            self._after += ["results = []", f"for aval, y, sharding in {each}:"]
-            self._after += [f"    {line}" for line in (*array("", "aval", "sharding"), "results.append(r)")]
+            kinds = self._name([self._globals[kind]] * len(avals))
+            each = f"zip(results, {self._name(avals)}, outs, {self._name(shardings)})"
+            self._after += [f"results = [*map(new, {kinds})]", f"for r, aval, y, sharding in {each}:"]
+            self._after += [f"    {line}" for line in fill("", "aval", "sharding")]
             results = "results"
         if call.key_flow is not None:
             self._globals["noted"] = functools.partial(_noted, call.key_flow, specialization)
