@@ -16,7 +16,7 @@ from didax.api.cache_misses import explain_miss, tell, traced_before
 from didax.api.donation import DonatedArguments
 from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments
 from didax.api.function_objects import FunctionObject, update_wrapper
-from didax.api.jit_cache import cache_of
+from didax.api.jit_cache import ABSENT, cache_of
 from didax.api.jit_options import JitOptions, JitSettings, check_place
 from didax.api.jit_shardings import laid_out
 from didax.api.refs import RefArguments, check_not_captured, leaf_types
@@ -52,7 +52,7 @@ class JitFunction(RepeatedCalls[P, R], FunctionObject):
         self._has_static = bool(self._static)
         self._donated = DonatedArguments(fun, *settings.donated)
         self._cache = cache_of(fun, settings.key)
-        self._one_array_calls = self._cache.one_array_calls
+        self._codes = self._cache.codes
         if settings.bucket is not None:
             self._buckets = BucketCalls(fun, settings, self._static, self._cache)
 
@@ -71,6 +71,9 @@ class JitFunction(RepeatedCalls[P, R], FunctionObject):
             if outs is not UNPADDED:
                 return outs
         eager = current_trace_var.get() is eager_trace
+        kind = (tree, static, state)
+        if eager and (result := self._repeat(kind, leaves, args, kwargs)) is not ABSENT:
+            return result
         found = self._cache.specializations.get((tree, state, avals, static, ())) if eager else None
         if found is None:
             found = self._specialize(dynamic, named, static, tree, avals, state)
@@ -78,9 +81,7 @@ class JitFunction(RepeatedCalls[P, R], FunctionObject):
             check_not_captured("jit", self._fun, found.captured, leaves)
         if not eager or found.program is None:
             return found.result(found.bind(leaves))
-        outs = found.run(leaves)
-        self._remember_call(found, dynamic, named, static, leaves, avals, state, (args, kwargs))
-        return found.result(outs)
+        return self._run_first(found, kind, leaves)
 
     def _specialize(
         self, args: Sequence[Any], kwargs: Any, static: Any, tree: Any, avals: Any, state: config.State
@@ -127,12 +128,11 @@ class JitFunction(RepeatedCalls[P, R], FunctionObject):
             if padded is not None:
                 return padded
         found = self._specialize(dynamic, named, static, tree, avals, config.state())
-        consts = values_of(found.captured)
         donated = self._donated.of_leaves(with_gaps(dynamic, static), named)
         refs = [] if found.refs is None else found.captured[found.refs.num_constants :]
         again = lambda: self.trace(*args, **kwargs)
         rest = found.program, found.run, len(found.written), [*refs, *leaves], donated, again
-        return Traced(name, found.jaxpr, consts, tree, found.out_tree, *rest)
+        return Traced(name, found.jaxpr, values_of(found.captured), tree, found.out_tree, *rest)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """Stage and lower for these arguments: `.as_text()`, `.compile()`."""

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from didax.api.specialization import Specialization
 from didax.core import config
-from didax.core.avals import ShapedArray
 from didax.core.process import after_fork, lock_for_forks
 from didax.runtime.compiled import Program
 from didax.runtime.key_flow import KeyFlow
@@ -25,32 +24,28 @@ if TYPE_CHECKING:
     from didax.xla.compile import Executable
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class OneArrayCall:
-    """All that is needed to repeat a call with one array for one result: XLA's executable, the type of the result."""
-
-    loaded: Any
-    handlers: Any
-    aval: ShapedArray
-    state: config.State  # the options that it was made under
-    sharding: NamedSharding | None = None  # how the result lies on several devices
+ABSENT: Any = object()  # in the place of an argument or a result that is not there
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(slots=True, eq=False)
 class RepeatedCall:
-    """All that is needed to repeat any other call."""
+    """All that is needed to repeat a call."""
 
     executable: Executable
     specialization: Specialization
     state: config.State  # the options that it was made under
-    loaded: Any  # what XLA runs
-    handlers: Any
     captured: list[Any]
-    order: list[int] | None  # the program's arguments among those of a call with keywords; None: as they are
     donated: tuple[bool, ...] | None  # for each kept argument; None where none is
     kept: list[int] | None  # the arguments that results depend on; None: all
     key_flow: KeyFlow | None  # what it does to random keys; None where it gets none
     layouts: Sequence[NamedSharding] | None  # how the kept arguments lie on several devices; None: on one
+    code: Callable[..., Any] | None = None  # how it is repeated (see `call_code.py`), from the second call on
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether arguments go into the run as they are, and its one result is that of the call."""
+        others = self.donated, self.kept, self.key_flow, self.layouts
+        return self.specialization.single and not self.captured and others == (None,) * 4
 
 
 class JitCache:
@@ -59,7 +54,7 @@ class JitCache:
     __slots__ = (
         "__weakref__",
         "bucket_calls",
-        "one_array_calls",
+        "codes",
         "repeated_calls",
         "specializations",
         "traces",
@@ -67,10 +62,10 @@ class JitCache:
 
     def __init__(self) -> None:
         self.specializations: dict[Any, Specialization] = {}  # by signature
-        # By the types of the arguments, where all of them are arrays and positional; else with their structure as well.
+        # By structure and kinds of the arguments, static values and options.
         self.repeated_calls: dict[Any, RepeatedCall] = {}
-        # By the type of the only argument, with its sharding where it lies on several devices.
-        self.one_array_calls: dict[Any, OneArrayCall] = {}
+        # The codes of the latest kinds of calls, by the type of the first argument, or under None if it is no array.
+        self.codes: dict[Any, tuple[Callable[..., Any], ...]] = {}
         # With bucket=: by signature what calls need, and by signature over all sizes traces with their programs.
         self.bucket_calls: dict[Any, Any] = {}
         self.traces: dict[Any, list[Any]] = {}
@@ -95,7 +90,7 @@ class JitCache:
     def forget_calls(self) -> None:
         """Forget the shortcuts: the next calls look for their specialization again."""
         self.repeated_calls.clear()
-        self.one_array_calls.clear()
+        self.codes.clear()
 
 
 _all_caches: WeakSet[JitCache] = WeakSet()

@@ -133,7 +133,7 @@ def _key(value: Any) -> Any:
         return kind, frozenset(map(_key, cast("frozenset[Any]", value)))
     if issubclass(kind, _FLOATS):  # `==` fails for NaN, and for zeros of different signs
         return kind, repr(value) if value != value or 0 in (value, value.real, value.imag) else value
-    if _is_compared_by_fields(kind):
+    if is_compared_by_fields(kind):
         _compared_fields[kind] = tuple(
             [field.name for field in dataclasses.fields(cast(Any, value)) if field.compare]
         )
@@ -147,7 +147,7 @@ _EQUAL_BY_BITS = frozenset([bool, int, str, bytes, type(None)])
 _compared_fields: WeakKeyDictionary[Any, tuple[str, ...]] = WeakKeyDictionary()
 
 
-def _is_compared_by_fields(kind: Any) -> bool:
+def is_compared_by_fields(kind: Any) -> bool:
     """Whether `==` of a class is what `dataclasses.dataclass` made, which compares the fields."""
     if "__dataclass_params__" not in kind.__dict__:
         return False

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, ParamSpec
 
 from didax.api.explicit import split_result
 from didax.api.jit import JitFunction, jit
-from didax.api.jit_cache import OneArrayCall
+from didax.api.jit_cache import RepeatedCall
 from didax.core import config
 from didax.core.errors import asks_for_split, strip_internal_frames, without_idle
 from didax.core.primitive import current_trace_var, eager_trace
@@ -62,7 +62,7 @@ class compiled_program:
             return self._specialised(key.aval.dtype, **static)(words, *args)
         return self._specialised(None, **static)(key, *args)
 
-    def direct(self, key: ConcreteArray, static: dict[str, Any]) -> OneArrayCall | None:
+    def direct(self, key: ConcreteArray, static: dict[str, Any]) -> RepeatedCall | None:
         """Return the fast path of a call with this key and these parameters, once their program is compiled."""
         dtype = key.aval.dtype if holds_keys(key.aval) else None
         return self._specialised(dtype, **static).one_array_call(key.aval.physical)
@@ -100,7 +100,7 @@ def draws(plan: Callable[P, Any]) -> Callable[P, Any]:
     Once the program of a draw is compiled, a call with equal arguments runs it without checking the arguments
     again.
     """
-    ready: dict[Any, OneArrayCall] = {}
+    ready: dict[Any, RepeatedCall] = {}
     on_clear(ready.clear)
     after_fork(ready.clear)
     check: Callable[..., Any] = plan
@@ -131,10 +131,10 @@ def draws(plan: Callable[P, Any]) -> Callable[P, Any]:
                 return result
             if entry.state.debug_key_reuse != "off":
                 _note_use(key)
-            outs = entry.loaded.execute_sharded([key.device_buffer()]).consume_with_handlers(
-                entry.handlers, False
-            )
-            return ConcreteArray(entry.aval, None, outs[0])
+            program = entry.executable
+            buffers = [key.device_buffer()]
+            outs = program.loaded.execute_sharded(buffers).consume_with_handlers(program.handlers, False)
+            return ConcreteArray(program.out_avals[0], None, outs[0])
         except Exception as error:
             strip_internal_frames(error, check, (key, *args), kwargs)
             raise

@@ -663,10 +663,15 @@ def argument_buffer(x: Any, device: Any = None) -> Any:
     return _device_floor().to_device(value, aval, device, copy=True)
 
 
+def copying(x: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+    """What copies NumPy arrays of one type to the default device: see `xla/buffers.py`."""
+    return _device_floor().copying(aval_of(x))
+
+
 _SCALAR_BUFFERS_MAX = 1024
-_scalar_buffers: dict[Any, Any] = {}  # by type and value
-on_clear(_scalar_buffers.clear)
-after_fork(_scalar_buffers.clear)
+scalar_buffers: dict[Any, Any] = {}  # by type and value
+on_clear(scalar_buffers.clear)
+after_fork(scalar_buffers.clear)
 
 
 def constant_buffer(x: Any) -> Any:
@@ -674,11 +679,11 @@ def constant_buffer(x: Any) -> Any:
     if type(x) not in _SHARED_SCALARS or (x == 0 and type(x) is float) or x != x:  # zeros have signs
         return argument_buffer(x)
     key = aval_of(x), x
-    buffer = _scalar_buffers.get(key)
+    buffer = scalar_buffers.get(key)
     if buffer is None:
-        if len(_scalar_buffers) >= _SCALAR_BUFFERS_MAX:
-            _scalar_buffers.clear()
-        buffer = _scalar_buffers[key] = argument_buffer(x)
+        if len(scalar_buffers) >= _SCALAR_BUFFERS_MAX:
+            scalar_buffers.clear()
+        buffer = scalar_buffers[key] = argument_buffer(x)
     return buffer
 
 

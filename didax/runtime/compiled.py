@@ -395,6 +395,15 @@ class Program:
             look_at_program(self.jaxpr, [*self._constants, *args], results)
         return self._with_float0(results)
 
+    @property
+    def captures_placed(self) -> bool:
+        """Whether a captured value was placed on its device by the user, and so are the results."""
+        return bool(self._placed)
+
+    def explained(self, error: Exception, args: Sequence[Any]) -> Exception:
+        """What to raise for an error of a run with these arguments, all of which are given."""
+        return donation.explain(error, self._used(args), self.donated, self._constants)
+
     def _with_float0(self, results: list[Any]) -> list[Any]:
         for i in self._float0:
             results[i] = np.zeros(results[i].shape, float0)

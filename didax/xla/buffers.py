@@ -17,8 +17,8 @@ from didax.xla.client import Backend, backend, forked, is_forked, xe  # pyright:
 from didax.xla.dlpack import CPU, CUDA, capsule_of_buffer, capsule_of_host, view_of_buffer
 
 __all__ = [
-    "CPU_DEVICE", "capsule_of_buffer", "capsule_of_host", "copy_of", "copy_to_device", "dlpack_device", "find_device",
-    "lend", "put", "reads_in_place", "start_copy_to_host", "to_device", "to_host",
+    "CPU_DEVICE", "capsule_of_buffer", "capsule_of_host", "copy_of", "copy_to_device", "copying", "dlpack_device",
+    "find_device", "lend", "put", "reads_in_place", "start_copy_to_host", "to_device", "to_host",
 ]  # fmt: skip
 
 CPU_DEVICE = (CPU, 0)  # the host, in DLPack's words
@@ -51,6 +51,13 @@ def put(
     return xe.batched_device_put(
         aval, sharding, [array], [device], True, host_buffer_semantics=semantics, enable_x64=True
     )
+
+
+def copying(aval: ShapedArray) -> tuple[Any, ...]:
+    """What `put` calls to copy NumPy arrays of this type to the default device: the function and its arguments."""
+    client = backend()
+    device = client.default_device
+    return xe.batched_device_put, aval, client.shardings[device], [device], _COPY_NOW
 
 
 def lend(buffer: Any, client: Backend, device: Any) -> Any:

@@ -166,6 +166,9 @@ def depth() -> int:
     return len(_enclosing.get())
 
 
+enclosing_runs = _enclosing.get  # the runs whose callbacks this code is in
+
+
 def others_wait() -> bool:
     """Whether this code is in a callback of a program that other processes run, too."""
     runs = _enclosing.get()

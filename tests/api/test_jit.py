@@ -111,7 +111,7 @@ def test_options_are_looked_at_by_the_hot_path(x):
         assert double.count == 3
 
 
-def test_a_call_for_one_array_is_one_python_call(x):
+def test_a_call_for_one_array_is_two_python_calls(x):
     """What keeps calls cheap, counted instead of timed."""
     f = dx.jit(lambda x: x + x, compile_in_background=False)
     f(x), f(x)
@@ -126,7 +126,7 @@ def test_a_call_for_one_array_is_one_python_call(x):
         y = f(x)
     finally:
         sys.setprofile(None)
-    assert called == ["__call__"]
+    assert called == ["__call__", "call"]
     assert (y.aval, y.committed, y.is_deleted()) == (x.aval, False, False)
 
 
@@ -139,16 +139,17 @@ def test_calls_of_every_kind_are_few_python_calls(x):
     def donate():
         state[0] = donating(state[0])
 
-    assert python_calls(add, x, x) <= 6
-    assert python_calls(add, x, y=x) <= 6
-    assert python_calls(add, y=x, x=x) <= 7
-    assert python_calls(jit(lambda x, n: x * n, static_argnums=1), x, 3) <= 5
-    assert python_calls(jit(lambda x, n: x * len(n), static_argnames="n"), x, n="ab") <= 6
-    assert python_calls(donate) <= 13
-    assert python_calls(jit(lambda x: (x, x + 1)), x) <= 8
-    assert python_calls(add, x, 2.5) <= 15
+    assert python_calls(add, x, x) <= 2
+    assert python_calls(add, x, y=x) <= 2
+    assert python_calls(add, y=x, x=x) <= 2
+    assert python_calls(jit(lambda x, n: x * n, static_argnums=1), x, 3) <= 2
+    assert python_calls(jit(lambda x, n: x * len(n), static_argnames="n"), x, n="ab") <= 2
+    assert python_calls(donate) <= 3
+    assert python_calls(jit(lambda x: (x, x + 1)), x) <= 2
+    assert python_calls(add, x, 2.5) <= 2
     tree = {str(i): x for i in range(100)}
-    assert python_calls(jit(lambda tree: [tree["0"], tree["99"]]), tree) <= 16
+    # the four others are list comprehensions, which Python 3.11 counts
+    assert python_calls(jit(lambda tree: [tree["0"], tree["99"]]), tree) <= 6
 
 
 def test_repeated_calls_with_keywords_and_static_arguments_are_told_apart(x):
@@ -169,6 +170,46 @@ def test_repeated_calls_with_keywords_and_static_arguments_are_told_apart(x):
         assert f(x.astype("int32"), dnp.int32(0), n=2, by=1).dtype == np.int32
     with pytest.raises(TypeError, match="hashable"):
         f(x, n=[2])
+
+
+@dataclasses.dataclass(unsafe_hash=True)
+class Scaling:
+    by: Any
+    label: str = dataclasses.field(default="", compare=False)
+
+
+def test_a_call_is_compared_with_the_call_before_it_by_types_and_bits(x):
+    """Each call is made three times, so that the code of the first serves the others, and then fails for the next."""
+    told: list[Any] = []
+    f = dx.jit(lambda c, *xs, **named: told.append(c) or xs, static_argnums=0, compile_in_background=False)
+    zeros, nan = (0.0, -0.0), float("nan")
+    numbers = [1, True, 1.0, 2, "1", b"1", None, *zeros, nan, 1j, (1, 2), (1, 2.0), (1, (2,)), (True, 2)]
+    values = [*numbers, Scaling(1), Scaling(1.0), Scaling((1, -0.0)), Scaling((1, 0.0)), np.sin, int, dict]
+    for value in values:
+        for _ in range(3):
+            f(value, x)
+    assert len(told) == len(values) and all(a is b for a, b in zip(told, values, strict=True))
+    scaling = Scaling(7)
+    f(scaling, x), f(scaling, x), f(Scaling(7, "another label"), x)
+    assert len(told) == len(values) + 1
+    scaling.by = 8
+    f(scaling, x)
+    assert len(told) == len(values) + 2
+
+    g = dx.jit(lambda *args, **named: (args, named), compile_in_background=False)
+    wide, host = dnp.ones((2, 3)), np.ones(3, np.float32)
+    calls = [(), (x,), (x, x), (wide, x), (x, wide), ([x],), ((x,),), ({"a": x},), ({"b": x},), ({1: x},)]
+    calls += [({True: x},), ([x, None], x), (None, x), (x, 1), (x, 1.0), (x, True), (x, nan), (1, x), (host,)]
+    calls += [(host.astype(int), x), (host[:2],), (host.astype("float64"),), (x, [host]), ([x], [wide, x])]
+    for args in calls:
+        for named in ({}, {"y": x}, {"y": [x]}, {"z": wide, "y": host}):
+            for _ in range(3):
+                got, rest = g(*args, **named)
+                assert dx.tree.structure((got, rest)) == dx.tree.structure((args, named))
+                pairs = zip(dx.tree.leaves((got, rest)), dx.tree.leaves((args, named)), strict=True)
+                for leaf, given in pairs:
+                    assert leaf.dtype == dnp.asarray(given).dtype and leaf.shape == np.shape(given)
+                    np.testing.assert_array_equal(leaf, given)
 
 
 def test_scalars_of_repeated_calls_keep_their_bits(x):
@@ -195,6 +236,36 @@ def test_scalars_of_repeated_calls_keep_their_bits(x):
     given = dx.jit(lambda s, x: (s * 2, x), donate_argnums=0, compile_in_background=False)
     assert [float(given(3.0, x)[0]) for _ in range(4)] == [6.0] * 4
     assert [float(f(3.0, x)[0]) for _ in range(4)] == [3.0] * 4
+
+
+def test_repeated_calls_run_once_where_they_fail_and_are_placed_as_the_first(x):
+    runs: list[Any] = []
+
+    class Failing:
+        def execute_sharded(self, buffers):
+            runs.append(buffers)
+            raise RuntimeError("out of memory")
+
+    f = dx.jit(lambda x, y: (x * 2, y), donate_argnums=0, compile_in_background=False)
+    for _ in range(3):
+        f(x + 1, x)
+    for call in f._cache.repeated_calls.values():
+        call.code.__globals__["LOADED"] = Failing()
+    with pytest.raises(RuntimeError, match="out of memory"):
+        f(x + 1, x)
+    assert len(runs) == 1
+
+    placed = dx.device_put(x, dx.devices()[0])
+    g = dx.jit(lambda x: x + placed, compile_in_background=False)
+    assert [g(x).committed for _ in range(3)] == [True] * 3
+    captured = weakref.ref(placed)
+    gc.collect()
+    gc.disable()  # what calls leave is in no cycle
+    try:
+        g = placed = None
+        assert captured() is None
+    finally:
+        gc.enable()
 
 
 def test_repeated_calls_donate(x):
