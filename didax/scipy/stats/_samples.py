@@ -11,6 +11,7 @@ from didax.core import dtypes
 from didax.core.errors import ArgumentError, api_boundary, check_choice, message
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, as_array, inexact
+from didax.numpy.reductions import canonical_axes
 
 
 class ModeResult(NamedTuple):
@@ -20,12 +21,16 @@ class ModeResult(NamedTuple):
     count: Array
 
 
-def _sample(name: str, a: Any, axis: int | None, nan_policy: str) -> tuple[Array, int]:
+def _check_policy(name: str, nan_policy: str) -> None:
     if nan_policy != "propagate":
         rule = f"{name} lets NaN propagate."
         raise NotImplementedError(
             message(rule, f"nan_policy: {nan_policy!r}", fix="Leave it out, and mask NaN before.")
         )
+
+
+def _sample(name: str, a: Any, axis: int | None, nan_policy: str) -> tuple[Array, int]:
+    _check_policy(name, nan_policy)
     x = as_array(name, a, "a")
     x = x.ravel() if axis is None or not x.ndim else x
     along = 0 if axis is None else axis
@@ -126,13 +131,13 @@ def _row_ranks(row: Any, method: str) -> Any:
 @api_boundary
 def sem(
     a: ArrayLike,
-    axis: int | None = 0,
+    axis: int | tuple[int, ...] | None = 0,
     ddof: int = 1,
     nan_policy: str = "propagate",
     *,
     keepdims: bool = False,
 ) -> Array:
-    """Return the standard error of the mean along an axis, or (None) of all elements: std(ddof) / sqrt(n).
+    """Return the standard error of the mean along one or several axes, or (None) of all elements: std(ddof) / sqrt(n).
 
     NaN propagates, or is left out with `nan_policy="omit"`.
 
@@ -140,8 +145,12 @@ def sem(
     >>> round(float(stats.sem(dnp.array([1.0, 2.0, 3.0]))), 4)
     0.5774
     """
-    x, along = _sample("sem", a, axis, "propagate" if nan_policy == "omit" else nan_policy)
+    _check_policy("sem", "propagate" if nan_policy == "omit" else nan_policy)
+    x = as_array("sem", a, "a")
+    x = x if x.ndim else x.ravel()
+    axes = canonical_axes("sem", axis, x.ndim)
     if nan_policy == "omit" and dtypes.is_inexact(x.dtype):
-        spread = dnp.nanstd(x, axis=along, ddof=ddof, keepdims=keepdims)
-        return spread / dnp.sqrt((~dnp.isnan(x)).sum(along, keepdims=keepdims).astype(spread.dtype))
-    return dnp.std(x, axis=along, ddof=ddof, keepdims=keepdims) / x.shape[along] ** 0.5
+        spread = dnp.nanstd(x, axis=axes, ddof=ddof, keepdims=keepdims)
+        return spread / dnp.sqrt((~dnp.isnan(x)).sum(axes, keepdims=keepdims).astype(spread.dtype))
+    count = math.prod([x.shape[i] for i in axes])
+    return dnp.std(x, axis=axes, ddof=ddof, keepdims=keepdims) / count**0.5
