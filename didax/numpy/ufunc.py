@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from didax.api.whole_functions import evaluated_whole
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.declarations import no_numbers
@@ -108,7 +109,8 @@ class ufunc:
         self.__doc__ = doc
         self.nin = nin
         self.operands = operands
-        self.implementations = {kind: f for kinds, f in implementations.items() for kind in kinds}
+        whole = {kinds: _evaluated_whole(f) for kinds, f in implementations.items()}
+        self.implementations = {kind: f for kinds, f in whole.items() for kind in kinds}
         self.plans: dict[Any, Plan] = {}
         on_clear(self.plans.clear)
         self.names = names.split()
@@ -221,6 +223,12 @@ class ufunc:
         )
 
 
+def _evaluated_whole(implementation: Any) -> Any:
+    if isinstance(implementation, Primitive) or implementation is identity:
+        return implementation
+    return evaluated_whole(implementation)
+
+
 def _on_operands(implementation: Any, weak: bool) -> Plan:
     """Return the implementation as a plan: a primitive takes operands as they are, a Python function takes arrays.
 
@@ -253,12 +261,13 @@ def _with_steps(apply: Plan, steps: Sequence[Step | None]) -> Plan:
     if not any(steps):
         return apply
     if len(steps) == 2:
-        first, second = [step or _identity for step in steps]
+        first, second = [step or identity for step in steps]
         return lambda x, y: apply(first(x), second(y))
     return lambda *args: apply(*[x if step is None else step(x) for x, step in zip(args, steps, strict=True)])
 
 
-def _identity(x: Any) -> Any:
+def identity(x: Any) -> Any:
+    """The operand itself."""
     return x
 
 

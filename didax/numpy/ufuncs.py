@@ -37,9 +37,9 @@ from didax.numpy.promotion import (
     promote,
     promote_dtypes,
 )
-from didax.numpy.ufunc import truth, ufunc
+from didax.numpy.ufunc import identity, truth, ufunc
+from didax.primitives import divisors, fitted, logarithmic, special
 from didax.primitives import elementwise as el
-from didax.primitives import fitted, logarithmic, special
 from didax.primitives.convert import bitcast_convert_type_p, stop_gradient_p
 from didax.primitives.narrow import bytes_in_float32, halves_in_float32
 from didax.primitives.scalars import scalar_like
@@ -59,10 +59,6 @@ __all__ = [
     "remainder", "right_shift", "rint", "round", "sign", "signbit", "sin", "sinc", "sinh", "spacing", "sqrt", "square",
     "subtract", "tan", "tanh", "true_divide", "trunc",
 ]  # fmt: skip
-
-
-def _same(x: Any) -> Any:
-    return x
 
 
 def _as_int(function: Any) -> Any:
@@ -92,14 +88,12 @@ def _choose(condition: Any, x: Any, y: Any) -> Any:
 # --- arithmetic ---------------------------------------------------------------------------------------------
 
 
-@evaluated_whole
 def _floor_divide_int(x: Any, y: Any) -> Any:
     quotient = el.div(x, y)
     rounds_up = el.and_(el.ne(el.sign(x), el.sign(y)), el.ne(el.rem(x, y), 0))
     return _choose(rounds_up, el.sub(quotient, 1), quotient)
 
 
-@evaluated_whole
 @halves_in_float32
 def _floor_divide_float(x: Any, y: Any) -> Any:
     remainder = el.rem(x, y)
@@ -117,12 +111,10 @@ def _remainder_int(x: Any, y: Any) -> Any:
     return _choose(el.eq(y, 0), 0, el.rem(x, y))  # by zero: 0 as in NumPy; XLA gives x
 
 
-@evaluated_whole
 def _modulo_int(x: Any, y: Any) -> Any:
     return _towards_divisor(_remainder_int(x, y), y)
 
 
-@evaluated_whole
 @bytes_in_float32
 def _modulo(x: Any, y: Any) -> Any:
     remainder = _towards_divisor(el.rem(x, y), y)
@@ -136,21 +128,8 @@ def _towards_divisor(remainder: Any, y: Any) -> Any:
     return _choose(crosses, el.add(remainder, y), remainder)
 
 
-@evaluated_whole
-def _gcd(x: Any, y: Any) -> Any:
-    """Euclid's algorithm, with as many steps as the width of the dtype can need."""
-    x, y = el.abs_(x), el.abs_(y)
-    for _ in range(
-        math.ceil(1.45 * dtypes.iinfo(aval_of(x).dtype).bits)
-    ):  # Lamé: consecutive Fibonacci numbers need the most steps
-        is_done = el.eq(y, 0)
-        x, y = _choose(is_done, x, y), _choose(is_done, 0, el.rem(x, _choose(is_done, 1, y)))
-    return el.abs_(x)  # the smallest integer is its own absolute value
-
-
-@evaluated_whole
 def _lcm(x: Any, y: Any) -> Any:
-    divisor = _gcd(x, y)
+    divisor = divisors.gcd(x, y)
     is_zero = el.eq(divisor, 0)
     return _choose(is_zero, 0, el.mul(el.abs_(x), el.div(el.abs_(y), _choose(is_zero, 1, divisor))))
 
@@ -169,7 +148,7 @@ mod = remainder
 fmod = ufunc("fmod", 2, "The remainder of the division rounded towards zero, with the sign of x.",
              f=el.rem, iu=_remainder_int, b=_as_int(_remainder_int))  # fmt: skip
 negative = ufunc("negative", 1, "-x.", iufc=el.neg)
-positive = ufunc("positive", 1, "+x, which is x.", biufc=_same)
+positive = ufunc("positive", 1, "+x, which is x.", biufc=identity)
 reciprocal = ufunc("reciprocal", 1, "1 / x, as floats.", operands="inexact", fc=lambda x: el.div(1, x))
 square = ufunc("square", 1, "x * x.", iufc=el.square, b=_as_int(el.square))
 hypot = ufunc(
@@ -179,7 +158,7 @@ hypot = ufunc(
     operands="inexact",
     f=logarithmic.hypot,
 )
-gcd = ufunc("gcd", 2, "Greatest common divisor of integers.", names="x1 x2", iu=_gcd)
+gcd = ufunc("gcd", 2, "Greatest common divisor of integers.", names="x1 x2", iu=divisors.gcd)
 lcm = ufunc("lcm", 2, "Least common multiple of integers.", names="x1 x2", iu=_lcm)
 
 # --- powers -------------------------------------------------------------------------------------------------
@@ -257,7 +236,7 @@ def _excess(z: Any, larger: Any) -> Any:
 
 def _log_add_exp_c(x: Any, y: Any) -> Any:
     """The principal value: its imaginary part is an angle within [-π, π]."""
-    z = _by_larger(x, y, _same, _same)
+    z = _by_larger(x, y, identity, identity)
     angle = el.imag(z)
     turned = el.atan2(el.sin(angle), el.cos(angle))
     return el.complex_(el.real(z), _choose(el.le(el.abs_(angle), math.pi), angle, turned))
@@ -353,18 +332,20 @@ def _zero_like(x: Any) -> Any:
 
 
 floor = ufunc(
-    "floor", 1, "The largest integer not above x; integers stay as they are.", f=el.floor, biu=_same
+    "floor", 1, "The largest integer not above x; integers stay as they are.", f=el.floor, biu=identity
 )
-ceil = ufunc("ceil", 1, "The smallest integer not below x; integers stay as they are.", f=el.ceil, biu=_same)
+ceil = ufunc(
+    "ceil", 1, "The smallest integer not below x; integers stay as they are.", f=el.ceil, biu=identity
+)
 trunc = ufunc(
-    "trunc", 1, "x rounded towards zero; integers stay as they are.", names="x", f=_truncate, biu=_same
+    "trunc", 1, "x rounded towards zero; integers stay as they are.", names="x", f=_truncate, biu=identity
 )
 rint = ufunc("rint", 1, "The nearest integer as a float, halves to the even neighbour.",
              biu=lambda x: cast(x, dtypes.default_dtype("f")),
              f=_round_to_even, c=_by_parts(_round_to_even))  # fmt: skip
 sign = ufunc("sign", 1, "-1, 0 or 1 (0 for -0.0); z / |z| for complex numbers.", iuc=el.sign,
              f=lambda x: _choose(el.eq(x, 0), 0, el.sign(x)))  # fmt: skip
-absolute = abs = ufunc("absolute", 1, "|x|, a real number for complex x.", ifc=el.abs_, bu=_same)
+absolute = abs = ufunc("absolute", 1, "|x|, a real number for complex x.", ifc=el.abs_, bu=identity)
 fabs = ufunc("fabs", 1, "|x| as a float.", operands="inexact", f=el.abs_)
 copysign = ufunc("copysign", 2, "|x| with the sign of y, as floats.", operands="inexact",
                  f=lambda x, y: _choose(el.eq(_sign_bit(x), _sign_bit(y)), x, el.neg(x)))  # fmt: skip
@@ -373,7 +354,6 @@ nextafter = ufunc(
 )
 
 
-@evaluated_whole
 def _spacing(x: Any) -> Any:
     """Return the distance to the next float away from zero, with the sign of x; NaN for infinities. Never weak."""
     dtype = aval_of(x).dtype
@@ -387,7 +367,6 @@ spacing = ufunc("spacing", 1, "The distance to the next float away from zero, wi
                 operands="inexact", f=_spacing)  # fmt: skip
 
 
-@evaluated_whole
 def _heaviside(x: Any, y: Any) -> Any:
     at_zero = _choose(el.eq(x, 0), y, x)  # NaN stays NaN
     return _choose(el.lt(x, 0), 0, _choose(el.gt(x, 0), 1, at_zero))
@@ -395,10 +374,10 @@ def _heaviside(x: Any, y: Any) -> Any:
 
 heaviside = ufunc("heaviside", 2, "0 for x < 0, y at x = 0, 1 for x > 0.", operands="inexact",
                   f=_heaviside)  # fmt: skip
-real = ufunc("real", 1, "The real part; real numbers stay as they are.", c=el.real, biuf=_same)
+real = ufunc("real", 1, "The real part; real numbers stay as they are.", c=el.real, biuf=identity)
 imag = ufunc("imag", 1, "The imaginary part, 0 for real numbers.", c=el.imag, biuf=_zero_like)
 conjugate = conj = ufunc(
-    "conjugate", 1, "The complex conjugate; real numbers stay as they are.", c=el.conj, biuf=_same
+    "conjugate", 1, "The complex conjugate; real numbers stay as they are.", c=el.conj, biuf=identity
 )
 
 

@@ -26,11 +26,14 @@ from didax.primitives.shape import broadcast_in_dim
 from didax.xla.lowering import lower_function
 
 
-def composed(name: str, function: Callable[..., Any], *jvp: Any, eager: Any = None) -> Elementwise:
+def composed(
+    name: str, function: Callable[..., Any], *jvp: Any, eager: Any = None, accepts: str = "f"
+) -> Elementwise:
     """An elementwise operation that is lowered as `function`; `jvp` has a rule for each operand.
 
-    `function` is given arrays of at least float32. Its result is cast to the dtype of the operands. The same holds for
-    the rules of `jvp`, but not if there is a NumPy rule (`eager`): then each rule of `jvp` is a single operation.
+    `function` is given integers as they are, and floats of at least float32. Its result is cast to the dtype of the
+    operands. The same holds for the rules of `jvp`, but not if there is a NumPy rule (`eager`): then each rule of `jvp`
+    is a single operation.
     """
     widened = halves_in_float32(function)
     rules = jvp if eager is not None else [halves_in_float32(rule) for rule in jvp]
@@ -38,7 +41,7 @@ def composed(name: str, function: Callable[..., Any], *jvp: Any, eager: Any = No
     def lower(ctx: Any, *xs: Any) -> Any:
         return lower_function(ctx, widened, xs)[0]
 
-    return Elementwise(name, len(jvp), hlo=name, eager=eager, accepts="f", jvp=rules, lower=lower)
+    return Elementwise(name, len(jvp), hlo=name, eager=eager, accepts=accepts, jvp=rules, lower=lower)
 
 
 def like(value: float, x: Any) -> Any:

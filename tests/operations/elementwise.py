@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from didax import lax
+from didax.primitives import divisors
 from tests.operations.row import BOOL, COMPLEX, FLOATS, INTS, UINTS, Operation
 
 REAL = (*FLOATS, "bfloat16")
@@ -118,6 +119,15 @@ ROWS = [
         discrete(name, [any_integer], ("int32", "int8"), unary_corners, "-integers")
         for name in ("neg", "abs", "sign")
     ],
+    Operation(
+        "gcd",
+        divisors.gcd,
+        np.gcd,
+        lambda rng, dtype: (any_integer(rng, dtype), small(rng, dtype)),
+        (*SOME_INTS, "uint8"),
+        corners=binary_corners,
+        differentiable=False,
+    ),
     discrete("square", [any_integer], SOME_INTS, unary_corners, "-integers"),
     discrete("abs", [any_integer], ("uint32",), unary_corners, "-unsigned", reference=np.abs),
     discrete("sign", [any_integer], ("uint32",), unary_corners, "-unsigned"),
