@@ -177,6 +177,9 @@ def test_public_modules_are_attributes() -> None:
         (dnp, "sinn", "Did you mean didax.numpy.sin?"),
         (dx.lax, "enisum", "Did you mean didax.numpy.einsum?"),
         (dx.random, "norml", "Did you mean didax.random.normal?"),
+        (dx.nn, "Dropout", "Write numpy.where(random.bernoulli(key, keep, x.shape), x / keep, 0.0)."),
+        (dx, "manual_seed", "Make a key, key = didax.random.key(seed), and pass it to each draw."),
+        (dx.scipy.integrate, "odeint", "Use didax.experimental.ode.odeint."),
     ],
 )
 def test_a_missing_name_says_where_such_a_name_is(module: Any, name: str, advice: str) -> None:

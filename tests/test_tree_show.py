@@ -34,7 +34,8 @@ def test_each_kind_of_leaf_has_its_row():
         "texts": ((1,), "<U2", 1, 8),
     }  # fmt: skip
     assert (table.size, table.bytes) == (3021, 12089)
-    assert cells(table)[0] == ["path", "shape", "dtype", "bytes"]
+    assert cells(table)[0] == ["path", "shape", "dtype", "bytes", "state"]
+    assert [line[-1] for line in cells(table) if line[0] in ("['deleted']", "['ref']")] == ["deleted", "Ref"]
     assert cells(table)[-1] == ["12 leaves, 3,021 elements", "12,089"]
 
 
@@ -70,6 +71,18 @@ def test_long_trees_are_shortened():
         ValueError, match=r"max_rows of tree\.show is how many.*\n  max_rows: 0\nPass 1 or more"
     ):
         tree.show(leaves, max_rows=0)
+
+
+def test_the_state_of_arrays_that_were_donated_and_of_refs():
+    donated, ref, freed = dnp.ones(3), dx.new_ref(dnp.ones(3)), dx.new_ref(dnp.ones(3))
+    dx.jit(lambda x: x + 1, donate_argnums=0)(donated)
+    dx.freeze(freed)
+    table = tree.show([donated, ref, freed, dnp.ones(3), 1.0])
+    assert [row.state for row in table.rows] == ["deleted", "Ref", "freed Ref", "", ""]
+    assert cells(tree.show([dnp.ones(3)]))[0] == ["path", "shape", "dtype", "bytes"]
+    seen = []
+    dx.make_jaxpr(lambda x: seen.append(tree.show(x)))(dnp.ones(3))
+    assert seen[0].rows[0].state == ""
 
 
 def test_traced_arrays_have_their_types():

@@ -39,9 +39,10 @@ def devices(backend: str | None = None) -> list[Any]:
     if backend is not None and name != started.platform:
         raise RuntimeError(
             message(
-                f"Unknown backend {backend!r}: a process has one backend, which is another.",
+                f"Unknown backend {backend!r}: a process computes on one backend, and this process on another one.",
                 f"backend: {started.platform!r}",
-                fix=f"Set DIDAX_PLATFORMS={backend} before the first array is made.",
+                fix=f"Set DIDAX_PLATFORMS={backend} before the first array is made, where the machine has such devices"
+                " and XLA's plugin for them is installed: `python -m didax doctor` tells.",
             )
         )
     return list(started.all_devices)

@@ -35,6 +35,33 @@ _PUBLIC = (
     "didax.example_libraries.stax",
 )  # fmt: skip
 
+# What takes the place of names of PyTorch, Keras and SciPy: none of these is a name of Didax, and the names of Didax
+# that are spelled alike would mislead. Names are compared in lower case and without underscores.
+_MODEL = "A model is a function of a tree of arrays, its parameters"
+_INSTEAD = {
+    "adam": "An optimizer is a function of gradients and a state: write one with didax.tree.map, or use optax.",
+    "batchnorm": "The running averages are arguments and results: loss(params, stats, x) with has_aux=True.",
+    "crossentropy": "Write -(nn.one_hot(label, n) * nn.log_softmax(logits)).sum(-1).",
+    "dropout": "Write numpy.where(random.bernoulli(key, keep, x.shape), x / keep, 0.0).",
+    "embedding": "Index the table: table[tokens].",
+    "fromnumpy": "Use didax.numpy.asarray.",
+    "layernorm": "Use didax.nn.standardize, then multiply by the scale and add the bias.",
+    "linear": f"{_MODEL}: write x @ w + b.",
+    "load": "Use didax.checkpoints.restore for trees of arrays, or didax.numpy.load for files of NumPy.",
+    "manualseed": "Make a key, key = didax.random.key(seed), and pass it to each draw.",
+    "module": f"{_MODEL}; didax.tree_util.register_dataclass makes a class such a tree.",
+    "mseloss": "Write ((x - y) ** 2).mean().",
+    "nograd": "Nothing is recorded outside of didax.grad; didax.lax.stop_gradient keeps a value out of a derivative.",
+    "optim": "An optimizer is a function of gradients and a state: write one with didax.tree.map, or use optax.",
+    "save": "Use didax.checkpoints.save for trees of arrays, or didax.numpy.save for one array.",
+    "seed": "Make a key, key = didax.random.key(seed), and pass it to each draw.",
+    "sequential": f"{_MODEL}: call one function after the other.",
+    "solveivp": "Use didax.experimental.ode.odeint, which takes f(y, t, *args).",
+    "tensor": "Use didax.numpy.array.",
+    "variable": "Use didax.new_ref for a mutable array; parameters are plain arrays, which functions take and return.",
+}  # fmt: skip
+_INSTEAD["crossentropyloss"], _INSTEAD["sgd"] = _INSTEAD["crossentropy"], _INSTEAD["adam"]
+
 
 class MissingNameError(AttributeError):
     """A public module lacks a name; the text says where that name is, or which names are like it.
@@ -53,6 +80,8 @@ class MissingNameError(AttributeError):
         rule = f"module {module!r} has no attribute {name!r}"
         if name.startswith("_"):
             return rule
+        if instead := _INSTEAD.get(name.lower().replace("_", "")):
+            return f"{rule}.\n{instead}"
         if homes := [f"{place}.{name}" for place in _PUBLIC if name in _names(place)]:
             return f"{rule}.\nUse {_choice(homes)}."
         for place in (module, *_PUBLIC):

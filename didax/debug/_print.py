@@ -70,6 +70,10 @@ def _when_computed(
         raise TypeError(message(f"{kind.name} takes a format string first.", f"got: {fmt!r:.100}", fix=fix))
     if not skip_format_check:
         _Checker(kind.name).format(fmt, *args, **kwargs)
+        if "Traced<" in fmt:  # the text of a tracer
+            rule = f"{kind.name} formats values when the program runs. An f-string formats tracers, before it runs."
+            fix = f'Leave the f out and pass the values: {kind.name}("x is {{x}}", x=x).'
+            raise ValueError(message(rule, f"format string: {fmt!r:.200}", fix=fix))
     debug_callback(kind(fmt), *args, ordered=ordered, **kwargs)
     return None
 

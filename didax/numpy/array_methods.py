@@ -144,7 +144,8 @@ def _view(self: Array, dtype: DTypeLike = None, type: None = None) -> Array:
     A byte that is not 0 is True. `type`, NumPy's class of the result, must be None.
     """
     if type is not None:
-        rule, fix = "A view of an array is an array, of no other class.", "Leave type out."
+        rule = "A view of an array is an array, of no other class."
+        fix = "Leave type out. Another shape is x.reshape(...)."
         raise NotImplementedError(message(rule, f"type: {type!r:.200}", fix=fix))
     if dtype is None:
         return self

@@ -5,17 +5,21 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import didax.numpy as dnp
 from didax.core import dtypes
 from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, check_choice, message
+from didax.core.modules import on_access
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, as_array, promote_dtypes
 
 __all__ = ["RegularGridInterpolator"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 class RegularGridInterpolator:

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import didax.numpy as dnp
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.errors import ArgumentError, check_choice, message
+from didax.core.modules import on_access
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, as_array
 
 __all__ = ["map_coordinates"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 def _reflected(i: Any, n: int) -> Any:

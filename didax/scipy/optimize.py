@@ -12,17 +12,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import didax.numpy as dnp
 from didax.api.autodiff import value_and_grad
 from didax.core import dtypes
 from didax.core.errors import ArgumentError, api_boundary, message
+from didax.core.modules import on_access
 from didax.core.value import Array
 from didax.lax.loops import fori_loop, while_loop
 from didax.numpy.promotion import ArrayLike, promote_dtypes
 
 __all__ = ["OptimizeResults", "minimize"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 class OptimizeResults(NamedTuple):

@@ -16,7 +16,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ import didax.numpy as dnp
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.errors import ArgumentError, check_choice, message
+from didax.core.modules import on_access
 from didax.core.value import Array
 from didax.lax.convolution import conv_general_dilated
 from didax.numpy.promotion import ArrayLike, as_array, broadcast_shapes, promote_dtypes
@@ -33,6 +34,9 @@ from didax.scipy import _windows
 __all__ = [
     "convolve", "convolve2d", "correlate", "correlate2d", "csd", "detrend", "fftconvolve", "istft", "stft", "welch",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 # --- Convolutions -------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ from didax.core.avals import ShapedArray
 from didax.core.dims import is_count
 from didax.core.errors import ArgumentError, message
 from didax.core.pytree import IsLeaf, flatten_with_path, keystr
+from didax.core.ref import Ref
+from didax.core.tracing import Tracer
 
 
 class Row(NamedTuple):
@@ -24,6 +27,7 @@ class Row(NamedTuple):
     size: int  # how many elements it has
     bytes: int
     sharding: str  # "" on a single device
+    state: str  # "deleted" for an array without contents; "Ref", or "freed Ref"; "" for any other leaf
 
 
 class Table:
@@ -58,18 +62,22 @@ class Table:
 
     def _lines(self) -> Iterator[tuple[str, ...]]:
         """The cells of each line: the names of the columns, the leaves, the total."""
-        columns = slice(None if any(row.sharding for row in self.rows) else 4)
-        yield _COLUMNS[columns]
+        has_column = (*(True,) * 4, *(any(row[i] for row in self.rows) for i in (5, 6)))
+
+        def line(*cells: str) -> tuple[str, ...]:
+            return tuple(compress(cells, has_column))
+
+        yield line(*_COLUMNS)
         first, left_out, last = self._shortened()
         for row in first:
-            yield _cells(row)[columns]
+            yield line(*_cells(row))
         if left_out:
             size = sum(row.bytes for row in left_out)
-            yield (f"... {_count(len(left_out), 'more leaf')}", "", "", f"{size:,}", "")[columns]
+            yield line(f"... {_count(len(left_out), 'more leaf')}", "", "", f"{size:,}", "", "")
         for row in last:
-            yield _cells(row)[columns]
+            yield line(*_cells(row))
         total = f"{_count(len(self.rows), 'leaf')}, {_count(self.size, 'element')}"
-        yield (total, "", "", f"{self.bytes:,}", "")[columns]
+        yield line(total, "", "", f"{self.bytes:,}", "", "")
 
     def _shortened(self) -> tuple[Sequence[Row], Sequence[Row], Sequence[Row]]:
         """The rows that are shown first, those that are left out, and those shown last."""
@@ -80,12 +88,15 @@ class Table:
         return self.rows[:first], self.rows[first:end], self.rows[end:]
 
 
-_COLUMNS = ("path", "shape", "dtype", "bytes", "sharding")
+_COLUMNS = ("path", "shape", "dtype", "bytes", "sharding", "state")
 _RIGHT = (3,)
 
 
 def show(tree: Any, *, max_rows: int | None = 60, is_leaf: IsLeaf | None = None) -> Table:
-    """Return a table of the leaves of a pytree: path, shape, dtype, bytes, and the sharding where there is one.
+    """Return a table of the leaves of a pytree: path, shape, dtype and bytes.
+
+    A column `sharding` is added where an array lies on several devices. A column `state` is added where an array was
+    deleted (a donated array is, too), or where a leaf is a Ref.
 
     Args:
       tree: a pytree of arrays, traced or not, `ShapeDtypeStruct`s, Refs, NumPy arrays, numbers, or anything else.
@@ -116,17 +127,17 @@ def show(tree: Any, *, max_rows: int | None = 60, is_leaf: IsLeaf | None = None)
 def _row(path: Any, leaf: Any) -> Row:
     name = keystr(path) or "(the tree)"
     if isinstance(leaf, bool | int | float | complex) and not isinstance(leaf, np.generic):
-        return Row(name, (), type(leaf).__name__, 1, 0, "")
+        return Row(name, (), type(leaf).__name__, 1, 0, "", "")
     try:
         shape, dtype = tuple(map(int, leaf.shape)), dtypes.dtype(leaf.dtype)
         numbers = ShapedArray(shape, dtype).physical  # of an array of random keys, the words
     except (AttributeError, TypeError, ValueError):
         if isinstance(leaf, np.ndarray):  # of text, dates or objects
-            return Row(name, leaf.shape, str(leaf.dtype), leaf.size, leaf.nbytes, "")
-        return Row(name, None, type(leaf).__name__, 0, 0, "")
+            return Row(name, leaf.shape, str(leaf.dtype), leaf.size, leaf.nbytes, "", "")
+        return Row(name, None, type(leaf).__name__, 0, 0, "", "")
     size = ShapedArray(shape, dtype).size
     count = numbers.size * numbers.dtype.itemsize
-    return Row(name, shape, dtypes.dtype_name(dtype), size, count, _sharding(leaf))
+    return Row(name, shape, dtypes.dtype_name(dtype), size, count, _sharding(leaf), _state(leaf))
 
 
 def _sharding(leaf: Any) -> str:
@@ -145,9 +156,19 @@ def _sharding(leaf: Any) -> str:
     return str(sharding) if spec is None else f"{spec} over {count} devices"
 
 
+def _state(leaf: Any) -> str:
+    """Whether a leaf is a Ref, and whether its contents are gone."""
+    if isinstance(leaf, Ref):
+        return "Ref" if leaf.cell is not None else "freed Ref"
+    if isinstance(leaf, Tracer):  # it has no contents
+        return ""
+    is_deleted = getattr(leaf, "is_deleted", None)
+    return "deleted" if is_deleted is not None and is_deleted() else ""
+
+
 def _cells(row: Row) -> tuple[str, ...]:
     shape = "" if row.shape is None else str(row.shape)
-    return row.path, shape, row.dtype, f"{row.bytes:,}" if row.bytes else "", row.sharding
+    return row.path, shape, row.dtype, f"{row.bytes:,}" if row.bytes else "", row.sharding, row.state
 
 
 def _count(number: int, name: str) -> str:

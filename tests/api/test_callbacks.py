@@ -319,6 +319,12 @@ def test_print_keeps_numpys_print_options(capsys):
         (("{x}",), {}, KeyError, "x"),
         (("a", 1), {}, ValueError, r"not in the format string: argument 0"),
         (("a",), {"x": 1}, ValueError, r"not in the format string: x(?s:.*)f-string"),
+        (
+            ("x is Traced<float32[]>(jit)",),
+            {},
+            ValueError,
+            r"An f-string formats tracers(?s:.*)Leave the f out",
+        ),
         ((3,), {}, TypeError, r"takes a format string first(?s:.*)got: 3"),
     ],
 )
