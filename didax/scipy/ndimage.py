@@ -16,6 +16,7 @@ from didax.core.errors import ArgumentError, check_choice, message
 from didax.core.modules import on_access
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, as_array
+from didax.scipy._lists import of_list
 
 __all__ = ["map_coordinates"]
 
@@ -63,7 +64,7 @@ def map_coordinates(
     Array([1.5, 3. ], dtype=float32)
     """
     x = as_array("map_coordinates", input, "input")
-    at = [as_array("map_coordinates", c, f"coordinates[{i}]") for i, c in enumerate(coordinates)]
+    at = [as_array("map_coordinates", of_list(c), f"coordinates[{i}]") for i, c in enumerate(coordinates)]
     if len(at) != x.ndim:
         fix = "Pass one array of coordinates for each axis."
         facts = f"input: {x.aval}, number of coordinates: {len(at)}"

@@ -250,6 +250,8 @@ def test_statistics_of_samples() -> None:
         wanted = scipy.stats.sem(holes, axis, nan_policy="omit")
         assert_close(stats.sem(holes, axis, nan_policy="omit"), np.float32(wanted), 1e-5)
     assert dnp.isnan(stats.rankdata(np.float32([1, NAN, 2]))).all()
+    many = (dnp.arange(1000) % 500 / 512).astype("bfloat16")  # which does not hold all ranks
+    assert stats.rankdata(many, "max").tolist() == stats.rankdata(many.astype("float32"), "max").tolist()
     for axis in (0, 1, None):
         empty = np.zeros((2, 0), "float32")
         assert stats.rankdata(empty, axis=axis).shape == scipy.stats.rankdata(empty, axis=axis).shape

@@ -166,7 +166,7 @@ def test_interpolation() -> None:
             ours = interpolate.RegularGridInterpolator(grid, X, **options)(points)
             theirs = scipy.interpolate.RegularGridInterpolator(grid, X, **options)(points)
             assert_all_close(ours, theirs, options)
-    wrapped = ndimage.map_coordinates(dnp.arange(4), [dnp.array([-1.0, 4.0, 5.5])], 1, "wrap")
+    wrapped = ndimage.map_coordinates(dnp.arange(4), [[-1.0, 4.0, 5.5]], 1, "wrap")
     assert_close(wrapped, np.int32([3, 0, 2]))
     for method in ("linear", "nearest"):  # one point is a list of one; NaN is at no point of the grid
         at_nan = np.array([math.nan, 1.0])

@@ -92,7 +92,7 @@ _RANKS = ("average", "min", "max", "dense", "ordinal")
 def rankdata(
     a: ArrayLike, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
 ) -> Array:
-    """Return the ranks of elements from 1 on, as floats, along an axis or (None) among all of them.
+    """Return the ranks of elements from 1 on, as floats of 32 bits or more, along an axis or (None) among all of them.
 
     Equal elements get the "average", "min" or "max" of their ranks; the same rank, from which the next ranks count on
     ("dense"); or ranks by their order ("ordinal"). Where a NaN is, all ranks are NaN.
@@ -103,7 +103,9 @@ def rankdata(
     """
     check_choice("rankdata", "method", method, *_RANKS)
     x, along = _sample("rankdata", a, axis, nan_policy)
-    dtype = inexact(x.dtype, x.weak_type)[0]
+    dtype = dtypes.at_least_single(
+        inexact(x.dtype, x.weak_type)[0]
+    )  # bfloat16 holds not all ranks beyond 256
     if not x.size:
         return x.astype(dtype)
     ranks, moved = _along_rows(x, along, lambda row: _row_ranks(row, method).astype(dtype))
