@@ -106,6 +106,7 @@ def test_rotations_are_those_of_scipy() -> None:
         for made in (
             Rotation.from_matrix(theirs.as_matrix()), Rotation.from_rotvec(theirs.as_rotvec()),
             Rotation.from_mrp(theirs.as_mrp()), ours * Rotation.identity(), ours.inv().inv(),
+            Rotation.from_quat(q.tolist()), Rotation.from_matrix(theirs.as_matrix().tolist()),
         ):  # fmt: skip
             assert_close(made.as_matrix(), theirs.as_matrix(), 1e-9, 1e-12)
         assert_close(ours.as_quat(canonical=True), theirs.as_quat(canonical=True), 1e-12)

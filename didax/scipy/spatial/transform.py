@@ -23,12 +23,13 @@ from didax.core import dtypes
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, promote_dtypes
+from didax.scipy._lists import of_list
 
 __all__ = ["Rotation", "Slerp"]
 
 
 def _real(name: str, x: Any) -> Array:
-    value = dnp.asarray(promote_dtypes(name, x, to_inexact=True)[0])
+    value = dnp.asarray(promote_dtypes(name, of_list(x), to_inexact=True)[0])
     if dtypes.is_complex(value.dtype):
         raise ArgumentError(
             message(f"{name} takes real numbers.", f"operand: {value.aval}", fix="Use x.real.")
