@@ -16,7 +16,14 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments, leaf_avals
+from didax.api.flat import (
+    FlatFunction,
+    argument_names,
+    as_array,
+    check_callable,
+    flatten_arguments,
+    leaf_avals,
+)
 from didax.api.vmap import vmap
 from didax.core import pytree
 from didax.core.avals import aval_of
@@ -196,7 +203,7 @@ def checkify(f: Callable[P, R], errors: Errors = user_checks) -> Callable[P, tup
         new = checkify_jaxpr(jaxpr, kinds)
         outs, report = new.split(eval_jaxpr(new.jaxpr, [*consts, *leaves]))
         error = Error() if report is None else Error(tuple(report.arrays()), report.sites)
-        return error, pytree.unflatten(flat.out_tree, outs)
+        return error, pytree.unflatten(flat.out_tree, [as_array(x) for x in outs])
 
     return checkified
 

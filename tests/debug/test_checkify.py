@@ -193,6 +193,11 @@ def test_a_checkified_function_is_differentiated(way: Any):
     assert err.get().startswith("x is -1.0")
 
 
+def test_results_are_arrays_where_the_function_returns_its_argument():
+    _, outs = checkify.checkify(lambda x: (x, 2, dx.lax.cond(x > 0, abs, lambda z: z, x)))(-1.0)
+    assert [x.dtype for x in outs] == ["float32", "int32", "float32"]
+
+
 def test_checks_inside_and_outside_of_checkify_are_one():
     def f(x: Any) -> Any:
         err, y = checkify.checkify(lambda x: positive(OURS, x))(x)
