@@ -28,14 +28,18 @@ _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
 class _Launcher:
-    """Processes that run together; `wait` ends them together."""
+    """Processes that run together: `start` begins them, `wait` ends them together."""
 
-    def __init__(self, command: Sequence[str], count: int, environment: dict[str, str], grace: float):
+    def __init__(self, grace: float):
         self._grace = grace
         self._write = threading.Lock()
         self._ending: float | None = None  # when the others are to be killed
         self.processes: list[subprocess.Popen[bytes]] = []
         self._readers: list[threading.Thread] = []
+        self._early: list[int] | None = []  # signals that came before all processes run
+
+    def start(self, command: Sequence[str], count: int, environment: dict[str, str]) -> None:
+        """Start `count` processes of a command, and pass on the signals that came until then."""
         for number in range(count):
             mine = environment | {"DIDAX_PROCESS_ID": str(number), "DIDAX_LOCAL_PROCESS_ID": str(number)}
             process = subprocess.Popen(
@@ -49,6 +53,9 @@ class _Launcher:
             self.processes.append(process)
             self._copy(number, process.stdout, sys.stdout.buffer)
             self._copy(number, process.stderr, sys.stderr.buffer)
+        early, self._early = self._early or [], None
+        for number in early:
+            self.pass_on(number)
 
     def _copy(self, number: int, source: IO[bytes] | None, target: IO[bytes]) -> None:
         assert source is not None
@@ -66,6 +73,9 @@ class _Launcher:
 
     def pass_on(self, number: int, frame: Any = None) -> None:
         """Send a signal to each process that runs."""
+        if self._early is not None:
+            self._early.append(number)
+            return
         for process in self.processes:
             self._send(process, number)
 
@@ -165,10 +175,13 @@ def main(given: Sequence[str] | None = None) -> int:
     }
     if found.devices is not None:
         environment["DIDAX_NUM_CPU_DEVICES"] = str(found.devices)
-    launcher = _Launcher(command, found.processes, environment, found.grace)
-    for name in _PASSED_ON:
+    launcher = _Launcher(found.grace)
+    for (
+        name
+    ) in _PASSED_ON:  # before the first process is there, which would outlive a launcher that a signal ends
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), launcher.pass_on)
+    launcher.start(command, found.processes, environment)
     return launcher.wait()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from didax.launch import main
+from didax.launch import _Launcher, main
 from tests.distributed.jobs import environment, launch
 
 pytestmark = pytest.mark.ci  # starts processes
@@ -71,6 +71,14 @@ def test_signals_are_passed_on(tmp_path: Path) -> None:
             launcher.terminate()  # it ends its processes
     assert launcher.returncode in (1, 130, -signal.SIGINT), (launcher.returncode, errors)
     assert errors.count("KeyboardInterrupt") == 2 and "ending processes" in errors
+
+
+def test_signals_that_come_while_processes_are_started_are_passed_on() -> None:
+    """The launcher took no signals until all processes were there: such a signal ended it, and left them behind."""
+    launcher = _Launcher(grace=5.0)
+    launcher.pass_on(signal.SIGTERM)
+    launcher.start([sys.executable, "-c", "import time; time.sleep(600)"], 2, dict(os.environ))
+    assert launcher.wait() == -signal.SIGTERM
 
 
 @pytest.mark.parametrize(
