@@ -118,11 +118,11 @@ class Primitive:
     moves_elements: bool = False
     # True for primitives that are compiled in `dtypes.supported_dtype`, as all that move elements are.
     in_supported_dtype: bool = False
-    # True for primitives that are linear in all operands that carry derivatives, taken together: a power series goes
-    # through them coefficient by coefficient (transforms/jet.py).
+    # True for random bits, which cost more to compute again than to keep (xla/lowering.py).
+    is_drawn: bool = False
+    # True for primitives that are linear in all operands that carry derivatives, taken together (transforms/jet.py).
     linear: bool = False
-    # True for primitives that hold jaxprs, and whose jvp rule takes `forward`, the transformation of these
-    # (transforms/jvp.py, transforms/jet.py).
+    # True for primitives whose jvp rule takes `forward`, which transforms the jaxprs they hold (transforms/jvp.py).
     pushes_programs: ClassVar[bool] = False
     # True where 0.0 and -0.0 are different parameters. `infer` sets it when it first meets a parameter that is a float.
     exact_params: bool = False

@@ -30,6 +30,7 @@ from didax.xla.text import Value
 class RandomBits(KeyPrimitive):
     """Unsigned integers of `bit_width` random bits, of a shape, for each key of an array."""
 
+    is_drawn = True
     keys = use_up
     sharding = split.with_last_axes
     padded = padded.drawn

@@ -17,6 +17,7 @@ from typing import Any
 
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import is_symbolic
 from didax.core.dtypes import supported_dtype
 from didax.core.effects import Effects
 from didax.core.errors import RuleTypeError, message
@@ -163,6 +164,7 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
         return env[x] if type(x) is Var else LiteralValue(ctx, x.val, x.aval)
 
     located, outer = ctx.module.located, ctx.place
+    kept = _draws_read_twice(jaxpr) if ctx.module.on_one_cpu and not ctx.inlines else ()
     for eqn in jaxpr.eqns:
         primitive = eqn.primitive
         if located:
@@ -188,8 +190,30 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
                 env[v] = _typed(y, aval, primitive)
         else:
             env[eqn.outvars[0]] = _typed(out, out_avals[0], primitive)
+        if kept and (v := eqn.outvars[0]) in kept:
+            (vector,) = materialized(ctx, [ctx.reshape(env[v], (v.aval.size,))])
+            env[v] = ctx.reshape(vector, v.aval.shape)
     ctx.place = outer
     return [read(x) for x in jaxpr.outvars]
+
+
+_FEW = 32  # numbers, which cost less than a call
+
+
+def _draws_read_twice(jaxpr: Jaxpr) -> set[Var]:
+    """Arrays of random numbers that several equations read: XLA would draw them again in each loop that reads them."""
+    reads = {
+        eqn.outvars[0]: 0
+        for eqn in jaxpr.eqns
+        if isinstance(inner := eqn.params.get("jaxpr"), Jaxpr)
+        and "length" not in eqn.params  # a loop's results are in memory
+        and len(eqn.outvars) == 1
+        and any([e.primitive.is_drawn for e in inner.eqns])
+    }
+    for eqn in jaxpr.eqns if reads else ():
+        for x in {x for x in eqn.invars if type(x) is Var}.intersection(reads):
+            reads[x] += 1
+    return {v for v, n in reads.items() if n > 1 and not is_symbolic(v.aval.size) and v.aval.size >= _FEW}
 
 
 def _place(path: str, eqn: Eqn) -> str:

@@ -406,3 +406,15 @@ def test_numbers_with_a_short_last_axis_are_written_as_a_vector(draw):
         f = dx.jit(lambda key, shape=shape: getattr(random, draw)(key, shape))
         calls = re.findall(r"call @materialized.*: \(tensor<([0-9x]+)xf32>\)", f.lower(KEY).as_text())
         assert calls == vector
+
+
+def test_numbers_that_several_operations_read_are_drawn_once():
+    """XLA would draw them again in each loop that reads them."""
+    several = dx.jit(lambda key: (lambda x: (x.max(), x.mean()))(random.normal(key, (300,))))
+    one = dx.jit(lambda key: random.normal(key, (300,)).max())
+    few = dx.jit(lambda key: (lambda x: (x.max(), x.mean()))(random.normal(key, (3,))))
+    assert ["call @materialized" in f.lower(KEY).as_text() for f in (several, one, few)] == [
+        True,
+        False,
+        False,
+    ]
