@@ -62,10 +62,11 @@ class _Launcher:
         width = len(str(len(self.processes)))
 
         def run() -> None:
-            for line in source:
-                with self._write, contextlib.suppress(BrokenPipeError):
-                    target.write(f"[{number:>{width}}] ".encode() + line.rstrip(b"\n") + b"\n")
-                    target.flush()
+            with source:
+                for line in source:
+                    with self._write, contextlib.suppress(BrokenPipeError):
+                        target.write(f"[{number:>{width}}] ".encode() + line.rstrip(b"\n") + b"\n")
+                        target.flush()
 
         reader = threading.Thread(target=run, daemon=True)
         reader.start()
