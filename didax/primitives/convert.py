@@ -18,7 +18,6 @@ from didax.core import dtypes
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.declarations import no_numbers
-from didax.core.dims import is_symbolic
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import Dependence
@@ -27,7 +26,7 @@ from didax.primitives.numpy_rules import convert
 from didax.primitives.shape import LinearUnary, move_axis
 from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef
-from didax.xla.lowering import materialized
+from didax.xla.lowering import materialized_as_vectors
 from didax.xla.text import names, types
 
 _E8M0 = dtypes.dtype("float8_e8m0fnu")
@@ -271,18 +270,14 @@ class OptimizationBarrier(Primitive):
 
 
 class Materialize(OptimizationBarrier):
-    """Its operands, computed once and written to memory. See Note [Comparing with what was computed].
-
-    They are written as vectors: XLA's loops go along the last axis, which may be short.
-    """
+    """Its operands, computed once and written to memory. See Note [Comparing with what was computed]."""
 
     def lower(self, ctx: Any, *xs: Any) -> list[Any]:
         if ctx.module.devices is not None:  # a call would gather what lies on several devices
             return super().lower(ctx, *xs)
         computed = [x for x in xs if x.name not in ctx.stored]
-        vectors = [x if is_symbolic(x.aval.size) else ctx.reshape(x, (x.aval.size,)) for x in computed]
-        written = iter(materialized(ctx, vectors) if vectors else [])
-        return [x if x.name in ctx.stored else ctx.reshape(next(written), x.aval.shape) for x in xs]
+        written = iter(materialized_as_vectors(ctx, computed))
+        return [x if x.name in ctx.stored else next(written) for x in xs]
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         return self.bind(*primals), list(tangents)

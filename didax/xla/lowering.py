@@ -164,7 +164,7 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
         return env[x] if type(x) is Var else LiteralValue(ctx, x.val, x.aval)
 
     located, outer = ctx.module.located, ctx.place
-    kept = _draws_read_twice(jaxpr) if ctx.module.on_one_cpu and not ctx.inlines else ()
+    kept: set[Any] = _draws_read_twice(jaxpr) if ctx.module.on_one_cpu and not ctx.inlines else set()
     for eqn in jaxpr.eqns:
         primitive = eqn.primitive
         if located:
@@ -190,9 +190,8 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
                 env[v] = _typed(y, aval, primitive)
         else:
             env[eqn.outvars[0]] = _typed(out, out_avals[0], primitive)
-        if kept and (v := eqn.outvars[0]) in kept:
-            (vector,) = materialized(ctx, [ctx.reshape(env[v], (v.aval.size,))])
-            env[v] = ctx.reshape(vector, v.aval.shape)
+        for v in kept.intersection(eqn.outvars):
+            (env[v],) = materialized_as_vectors(ctx, [env[v]])
     ctx.place = outer
     return [read(x) for x in jaxpr.outvars]
 
@@ -405,6 +404,13 @@ def materialized(ctx: FunctionContext, xs: Sequence[Value]) -> list[Value]:
     XLA removes barriers before it fuses operations, so the values are passed through a call that is not inlined.
     """
     return call(ctx, _identity(tuple([x.aval.strip_weak_type() for x in xs])), xs, inline=False)
+
+
+def materialized_as_vectors(ctx: FunctionContext, xs: Sequence[Value]) -> list[Value]:
+    """`materialized`, by loops over vectors: XLA's go along the last axis, which may be short."""
+    vectors = [x if is_symbolic(x.aval.size) else ctx.reshape(x, (x.aval.size,)) for x in xs]
+    written = materialized(ctx, vectors) if vectors else []
+    return [ctx.reshape(y, x.aval.shape) for x, y in zip(xs, written, strict=True)]
 
 
 @functools.lru_cache(maxsize=512)

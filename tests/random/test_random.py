@@ -418,3 +418,19 @@ def test_numbers_that_several_operations_read_are_drawn_once():
         False,
         False,
     ]
+
+
+def test_numbers_that_several_operations_read_beside_an_operation_without_results(capfd):
+    """An equation without a result was asked for its first one."""
+
+    @dx.jit
+    def f(key):
+        x = random.normal(key, (100,))
+        dx.debug.print("{}", x.max())
+        return x.min(), x.max()
+
+    least, most = map(float, f(KEY))
+    drawn = np.asarray(random.normal(KEY, (100,)))
+    np.testing.assert_allclose([least, most], [drawn.min(), drawn.max()], rtol=1e-6)
+    dx.effects_barrier()
+    assert float(capfd.readouterr().out) == pytest.approx(most)
