@@ -103,8 +103,7 @@ class Cumulative(Primitive):
     def lower(self, ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
         dtype = x.aval.dtype
         wide = ctx.convert(x, _FLOAT32) if self.in_float32 and is_narrow_float(dtype) else x
-        devices = ctx.module.devices
-        in_windows = self.in_windows and devices is not None and devices.partitioned_here and x.aval.size
+        in_windows = self.in_windows and ctx.module.partitioned_here and x.aval.size
         lower = (
             _scan_windows if in_windows else functools.partial(lower_scan, in_one_kernel=self.in_one_kernel)
         )

@@ -237,8 +237,7 @@ class DotGeneral(BilinearContraction):
         out = ctx.out_avals[0]
         inner = operand_dtype(out.dtype, x.aval.dtype)
         x, y = ctx.convert(x, inner), ctx.convert(y, inner)
-        devices = ctx.module.devices
-        if devices is not None and devices.partitioned_here:
+        if ctx.module.partitioned_here:
             return _lower_partitioned(ctx, x, y, dimension_numbers, precision)
         runs = _neighbours(x_contract, y_contract)
         x, x_contract, x_batch = _merged(ctx, x, [run for run, _ in runs], x_batch)

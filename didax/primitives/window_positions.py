@@ -317,8 +317,7 @@ def starts_inside(
 
     A device that holds a part of an axis loses a window that begins out of bounds, or takes another one.
     """
-    devices = ctx.module.devices
-    if devices is None or not devices.partitioned_here:
+    if not ctx.module.partitioned_here:
         return starts
     bounds = [(ctx.constant(0, i.aval), n - m) for i, n, m in zip(starts, shape, sizes, strict=True)]
     return [

@@ -435,9 +435,8 @@ def call_python(
     tokens = ctx.tokens if is_ordered else []
     given = [ctx.run.use(), *tokens, *operands]
     returned = [ctx.module.token] * len(tokens) + outs
-    config, devices = f"index = {ctx.module.number_of(callback)} : ui64", ctx.module.devices
-    how = config, side_effect
-    if devices is not None and devices.partitioned_here:
+    how = f"index = {ctx.module.number_of(callback)} : ui64", side_effect
+    if ctx.module.partitioned_here:
         results = _call_once(ctx, given, returned, len(tokens), how)
     else:
         results = _emit_call(ctx, given, returned, how)

@@ -258,6 +258,11 @@ class Module:
         return self.devices is None and self.on_cpu
 
     @property
+    def partitioned_here(self) -> bool:
+        """Whether XLA's partitioner cuts what is being written over several devices."""
+        return self.devices is not None and self.devices.partitioned_here
+
+    @property
     def token(self) -> Any:
         """The type of tokens: on several devices that of a number."""
         return TOKEN if self.devices is None else _NUMBER

@@ -156,8 +156,7 @@ class ScanWriter(NamedTuple):
         # has another value, below a limit that every dtype of so many bytes holds (float0 is written as booleans).
         values = [next(ctx.counter) % (1 << max(8 * aval.dtype.itemsize - 7, 0)) for aval in avals]
         earlier = next((x for x in self.xs if x.name in ctx.of_loops and 0 not in x.aval.shape), None)
-        devices = ctx.module.devices
-        if earlier is None or (devices is not None and devices.partitioned_here):
+        if earlier is None or ctx.module.partitioned_here:
             return [ctx.constant(value, aval) for value, aval in zip(values, avals, strict=True)]
         # XLA fills arrays of constants before all loops, and each takes memory of its own. An array that is made of an
         # element of what an earlier loop computed is filled after that loop, in memory that is free by then.

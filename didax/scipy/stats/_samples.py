@@ -103,9 +103,8 @@ def rankdata(
     """
     check_choice("rankdata", "method", method, *_RANKS)
     x, along = _sample("rankdata", a, axis, nan_policy)
-    dtype = dtypes.at_least_single(
-        inexact(x.dtype, x.weak_type)[0]
-    )  # bfloat16 holds not all ranks beyond 256
+    # A bfloat16 does not hold all ranks beyond 256.
+    dtype = dtypes.at_least_single(inexact(x.dtype, x.weak_type)[0])
     if not x.size:
         return x.astype(dtype)
     ranks, moved = _along_rows(x, along, lambda row: _row_ranks(row, method).astype(dtype))
