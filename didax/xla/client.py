@@ -44,8 +44,9 @@ class Distributed(NamedTuple):
 class Backend:
     """A client with its local devices and, per device, the sharding and device list XLA wants with every call."""
 
-    def __init__(self, client: Any, platform: str, processes: int = 1):
+    def __init__(self, client: Any, platform: str, processes: int = 1, c_api: Any = None):
         self.client = client
+        self.c_api = c_api  # the interface of the plugin that the client is from; None on the CPU
         self.platform = platform
         self.processes = processes
         self.all_devices: list[Any] = client.devices()  # of all processes
@@ -266,7 +267,8 @@ def _start(
         if platform in ("cuda?", "cuda", "gpu"):
             if _cuda_plugin() is not None:
                 try:
-                    return Backend(_cuda_client(distributed, local_device_ids), "cuda", processes)
+                    client, c_api = _cuda_client(distributed, local_device_ids)
+                    return Backend(client, "cuda", processes, c_api)
                 except Exception:
                     if platform != "cuda?":
                         raise
@@ -323,7 +325,8 @@ def _preload_cuda_libraries() -> None:
                         continue  # the system's own copy may serve
 
 
-def _cuda_client(distributed: Distributed | None, local_device_ids: Sequence[int] | None) -> Any:
+def _cuda_client(distributed: Distributed | None, local_device_ids: Sequence[int] | None) -> tuple[Any, Any]:
+    """A client on the GPUs, and the interface of its plugin, by which handlers are made known."""
     from jaxlib import xla_client
 
     found = _cuda_plugin()
@@ -341,7 +344,7 @@ def _cuda_client(distributed: Distributed | None, local_device_ids: Sequence[int
     if local_device_ids is not None:
         options["visible_devices"] = list(local_device_ids)
     service = None if distributed is None else distributed.client
-    return xe.get_c_api_client("cuda", options, service, None, False, True)
+    return xe.get_c_api_client("cuda", options, service, None, False, True), c_api
 
 
 def _check_plugin_version(name: str) -> None:
