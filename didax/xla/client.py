@@ -14,6 +14,7 @@ import importlib.util
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -269,9 +270,14 @@ def _start(
                 try:
                     client, c_api = _cuda_client(distributed, local_device_ids)
                     return Backend(client, "cuda", processes, c_api)
-                except Exception:
+                except Exception as error:
                     if platform != "cuda?":
                         raise
+                    _warn_of_idle_gpu(
+                        f"XLA's plugin for it did not start: {error}", "`python -m didax doctor`"
+                    )
+            elif platform == "cuda?":
+                _warn_of_idle_gpu("XLA's plugin for it is not installed", "pip install 'didax[gpu]'")
             elif platform != "cuda?":
                 raise RuntimeError(
                     message(
@@ -291,6 +297,15 @@ def _start(
     raise RuntimeError(message("No platform is available.", f"platforms: {platforms!r}", fix="Add 'cpu'."))
 
 
+def _warn_of_idle_gpu(reason: str, remedy: str) -> None:
+    """Say that arrays lie on the CPU, where the machine has an NVIDIA GPU that nobody decided to leave out."""
+    if os.path.exists(_NVIDIA_DEVICE):
+        fix = f"{remedy}, or set DIDAX_PLATFORMS=cpu where the CPU is meant."
+        rule = "This machine has an NVIDIA GPU, which is not used: arrays lie on the CPU."
+        warnings.warn(message(rule, reason, fix=fix), RuntimeWarning, stacklevel=2)
+
+
+_NVIDIA_DEVICE = "/dev/nvidia0"  # where the driver shows the first GPU
 _PLUGINS = ("xla_cuda13", "xla_cuda12")
 
 

@@ -16,6 +16,7 @@ from didax.primitives import last_writers
 from didax.primitives.linalg import eigen, qr, similarity, tridiagonal
 from didax.primitives.linalg.matrix import lower_finite
 from didax.primitives.reductions import argmax_p
+from didax.xla import client
 from didax.xla.lapack import lapack_call
 from didax.xla.text import Module, function_type
 from tests.checks import assert_close
@@ -285,3 +286,29 @@ def test_what_gpus_have_no_routine_for_is_computed_on_the_host(
     spoilt[1, 0, 0] = np.nan
     w = np.asarray(dx.jit(lambda x: lax.linalg.eig(x)[0])(spoilt))
     assert np.isfinite(w[0]).all() and np.isnan(w[1]).all()
+
+
+# --- A GPU that is not used ---------------------------------------------------------------------------------
+
+
+@pytest.mark.cpu
+def test_a_gpu_that_is_left_out_is_told_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    def broken(*args: Any) -> Any:
+        raise RuntimeError("no driver")
+
+    (device := tmp_path / "nvidia0").touch()
+    monkeypatch.setattr(client, "_NVIDIA_DEVICE", str(device))
+    monkeypatch.setattr(client, "_cuda_plugin", lambda: None)
+    with pytest.warns(
+        RuntimeWarning, match=r"not used: arrays lie on the CPU\.\n(?s:.*)pip install 'didax\[gpu\]'"
+    ):
+        client._start("", 0)
+    monkeypatch.setattr(client, "_cuda_plugin", lambda: ("xla_cuda13", ""))
+    monkeypatch.setattr(client, "_cuda_client", broken)
+    with pytest.warns(RuntimeWarning, match=r"did not start: no driver\n(?s:.*)DIDAX_PLATFORMS=cpu"):
+        assert client._start("", 0).platform == "cpu"
+    with pytest.raises(RuntimeError, match="no driver"):
+        client._start("cuda", 0)
+    assert client._start("cpu", 0).platform == "cpu"  # nothing is said: warnings are errors here
+    device.unlink()
+    assert client._start("", 0).platform == "cpu"
