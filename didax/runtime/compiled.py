@@ -258,7 +258,7 @@ class Program:
             listener = Listener()
             try:
                 found = self._compile(where, listener)
-            except Exception:
+            except RuntimeError:  # XLA's; another one may be that of a signal's handler
                 if config.state().check or optimize_loops(self.jaxpr)[0] is self.jaxpr:
                     raise
                 with config.override(
@@ -421,15 +421,17 @@ class Program:
         """
         from didax.xla.client import backend
 
-        if self.calls_python or self._float0 or config.state().inspects_values:
+        if self._float0 or config.state().inspects_values:
             return None
         partition, args = self.partition_for(args), self._used(args)
         device = common_device([*self._placed, *args]) or chosen_device()
         executable = self._executables.get(partition or device)
-        if executable is None:
+        # In this order: a thread that compiles sets `calls_python` first.
+        if executable is None or self.calls_python:
             return None
         if partition is None:
-            on_default = device is None or device is backend().default_device
+            # Calls are of one kind whether arrays on the default device were placed there or not.
+            on_default = device in (None, backend().default_device) and chosen_device() is None
             captured = [x.device_buffer() for x in self._constants]
             return ReadyToRun(executable, captured, self.kept, None) if on_default else None
         if True in self.donated or partition.mesh.axis_names == ONE_DEVICE:
