@@ -103,7 +103,10 @@ class Cumulative(Primitive):
     def lower(self, ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
         dtype = x.aval.dtype
         wide = ctx.convert(x, _FLOAT32) if self.in_float32 and is_narrow_float(dtype) else x
-        in_windows = self.in_windows and ctx.module.partitioned_here and x.aval.size
+        devices = ctx.module.devices if ctx.module.partitioned_here else None
+        in_windows = self.in_windows and devices is not None and x.aval.size
+        if devices is not None and not in_windows:  # in a loop devices would exchange row after row
+            wide = devices.kept_whole(ctx, wide, [axis])
         lower = (
             _scan_windows if in_windows else functools.partial(lower_scan, in_one_kernel=self.in_one_kernel)
         )
