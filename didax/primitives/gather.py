@@ -374,7 +374,8 @@ class Scatter(Primitive):
         is_inside = not batch and mode in (CLIP, GatherScatterMode.PROMISE_IN_BOUNDS)
         if is_inside and self.hlo and updates.constant is None and not ctx.module.partitioned_here:
             return _lower_window(ctx, operand, indices, updates, dims, self.hlo)
-        updates = materialized_update(ctx, updates, batch)
+        if operand.constant is None or not ctx.module.partitioned_here:  # updates read nothing of a constant
+            updates = materialized_update(ctx, updates, batch)
         return ctx.scatter(operand, indices, updates, dims, self.hlo, indices_are_sorted, unique_indices)
 
     def batch(
