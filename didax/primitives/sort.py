@@ -9,6 +9,7 @@ above: NaN, inf, ..., 0.0, -0.0. Tangents are gathered from where the values cam
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -83,6 +84,9 @@ class Sort(Primitive):
             return _lower_by_comparator(ctx, xs, dimension, num_keys)
         if len(xs) == 1:
             return [_lower_single(ctx, xs[0], dimension)]
+        if ctx.module.partitioned_here:  # what follows is moved once, not in each part
+            whole = functools.partial(ctx.module.devices.kept_whole, ctx, axes=[dimension])
+            xs = tuple([x if x.name in ctx.ramps else whole(x) for x in xs])
         order = (
             _lower_partition(ctx, xs[0])
             if _is_partitioned(ctx, key)
@@ -338,6 +342,8 @@ def _comparable(body: FunctionContext, x: Value) -> list[Value]:
 
 
 def _lower_take(ctx: FunctionContext, x: Value, order: Value, axis: int) -> Value:
+    if ctx.ramps.get(x.name) == axis:
+        return ctx.convert(order, x.aval.dtype)  # the positions in that order
     shape = x.aval.shape
     others = [i for i in range(len(shape)) if i != axis]
     index = ctx.reshape(order, (*shape, 1))
