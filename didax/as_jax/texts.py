@@ -9,6 +9,7 @@ from didax.api.stages import ShapeDtypeStruct
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import CheckError
+from didax.core.jaxpr import Literal, Var
 from didax.core.ref import RefType
 from didax.core.value import Array
 from didax.primitives.keys import KeyDtype
@@ -44,7 +45,11 @@ def enter() -> None:
     kinds: list[Any] = [StagingTracer, LinearizeTracer, JVPTracer, BatchTracer]
     for kind, text in zip(kinds, (_staged, _linearized, _pair, _batched), strict=True):
         kind.__repr__ = text
-    shown: Any = ShapedArray
+    shown: Any = Var
+    shown.__repr__ = lambda x: f"Var(id={id(x)}):{_short(x.aval, short_dtypes=True)}"
+    shown = Literal
+    shown.__repr__ = lambda x: f"Literal({x.val})"
+    shown = ShapedArray
     shown.__str__, shown.__repr__, shown.str_short = _text, _with_its_class, _short
     shown = RefType
     shown.str_short = _short_of_ref
