@@ -13,6 +13,7 @@ from didax.core.errors import CheckError
 from didax.core.jaxpr import Literal, Var
 from didax.core.ref import RefType
 from didax.core.value import Array
+from didax.numpy.scalar_types import ScalarType
 from didax.primitives.keys import KeyDtype
 from didax.runtime.array import ConcreteArray
 from didax.runtime.sharded import ShardedArray
@@ -56,6 +57,8 @@ def enter() -> None:
     shown.str_short = _short_of_ref
     shown = Array
     shown.__array_namespace__ = lambda self, *, api_version=None: importlib.import_module("jax.numpy")
+    shown = ScalarType
+    shown.__repr__ = lambda kind: f"<class 'jax.numpy.{kind.__name__}'>"
     shown = Traced
     shown.jaxpr = property(_program)
 

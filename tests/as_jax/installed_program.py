@@ -215,7 +215,7 @@ def programs_have_texts() -> None:
     closed = jax.jit(lambda x: (x + 2.0, 1)).trace(2.0).jaxpr
     assert isinstance(closed, jax.extend.core.ClosedJaxpr)
     assert repr(closed) == "{ lambda ; a:f32[]. let b:f32[] = add a 2.0:f32[] in (b, 1:i32[]) }"
-    assert jnp.ones(2).__array_namespace__() is jnp
+    assert jnp.ones(2).__array_namespace__() is jnp and repr(jnp.float32) == "<class 'jax.numpy.float32'>"
     (eqn,) = closed.eqns
     assert re.fullmatch(r"\[Var\(id=\d+\):float32\[\], Literal\(2.0\)\]", str(eqn.invars))
 
