@@ -36,7 +36,7 @@ def make_jaxpr(
     @functools.wraps(fun)
     def to_jaxpr(*args: Any, **kwargs: Any) -> Any:
         traced = staged.trace(*args, **kwargs)
-        return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
+        return (traced.closed, traced.out_info) if return_shape else traced.closed
 
     return api_boundary(to_jaxpr)
 

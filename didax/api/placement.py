@@ -40,6 +40,7 @@ def make_mesh(
 ) -> Mesh:
     """A mesh of the first devices there are (or of `devices`), with these axis lengths and names.
 
+    Axes are Auto where no types are given; Explicit, as in JAX, under the option `as_in_jax`.
     ValueError where there are fewer devices than the lengths ask for.
 
     >>> import didax as dx
@@ -60,6 +61,8 @@ def make_mesh(
         )
     array = np.empty(size, dtype=object)
     array[:] = found[:size]
+    if axis_types is None and config.state().as_in_jax:
+        axis_types = (AxisType.Explicit,) * len(shape)
     return Mesh(array.reshape(shape), axis_names, axis_types)
 
 

@@ -248,7 +248,7 @@ class Traced(Stage):
         again: Callable[[], Traced] | None = None,
     ):
         self.fun_name = name
-        self.jaxpr = ClosedJaxpr(jaxpr, tuple(consts))
+        self.closed = ClosedJaxpr(jaxpr, tuple(consts))
         self.in_tree = in_tree
         self.out_tree = out_tree
         self.run = run
@@ -256,14 +256,19 @@ class Traced(Stage):
         self._leaves = leaves
         self._again = again  # stages it anew
         self.num_captured = len(leaves) - in_tree.num_leaves  # Refs of the surroundings, before the arguments
-        avals = self.jaxpr.in_avals[len(self.jaxpr.in_avals) - in_tree.num_leaves :]
+        avals = self.closed.in_avals[len(self.closed.in_avals) - in_tree.num_leaves :]
         marks = donated or [False] * len(avals)
         self.args_info = pytree.unflatten(in_tree, list(map(ArgInfo, avals, marks)))
-        results = self.jaxpr.out_avals[hidden:]  # those before are new values of Refs
+        results = self.closed.out_avals[hidden:]  # those before are new values of Refs
         self.out_avals = pytree.unflatten(out_tree, list(results))
         asked = () if program is None else map(_as_placed, program.asked_results)
         structs = [struct_of(aval, s) for aval, s in itertools.zip_longest(results, asked)]
         self.out_info = pytree.unflatten(out_tree, structs)
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        """The program, with the values that the function captures."""
+        return self.closed
 
     def program_of(self, jaxpr: Jaxpr) -> tuple[Program, Any] | None:
         """The program, of a jaxpr that differs from its own in lines of equations only, and where it runs.
@@ -278,7 +283,7 @@ class Traced(Stage):
         """What compilation does to each loop, and why not more; on several devices, what these exchange."""
         partition = None if self._program is None else self._program.partition_for(self._leaves)
         if self._program is None or partition is None:
-            return report(self.fun_name, self.jaxpr.jaxpr)
+            return report(self.fun_name, self.closed.jaxpr)
         exchanges = collectives_in(self._program, partition)
         return f"{self.fun_name}: {exchanges_report(exchanges, len(partition.devices))}"
 
@@ -290,9 +295,9 @@ class Traced(Stage):
         captures values of an enclosing transformation, and for a program that calls Python on another platform;
         NotImplementedError for an operation that a platform has not.
         """
-        if any(is_symbolic(n) for aval in self.jaxpr.jaxpr.in_avals for n in aval.shape):
+        if any(is_symbolic(n) for aval in self.closed.jaxpr.in_avals for n in aval.shape):
             fix = "Lower with numbers as shapes, or save it with didax.export."
-            facts = f"function: {self.fun_name}, arguments: {', '.join(map(str, self.jaxpr.in_avals))}"
+            facts = f"function: {self.fun_name}, arguments: {', '.join(map(str, self.closed.in_avals))}"
             raise ValueError(message("A program with symbolic shapes is not lowered.", facts, fix=fix))
         if self._program is None:
             raise ValueError(
@@ -443,7 +448,7 @@ class Compiled(Stage):
                 message(rule, *traced[0].facts(), fix="Call or transform the jitted function instead.")
             )
         avals = tuple(x.type if isinstance(x, Ref) else aval_of(x) for x in leaves)
-        wanted = self._traced.jaxpr.in_avals
+        wanted = self._traced.closed.in_avals
         if tree != self._structure or any(
             a.shape != b.shape or a.dtype != b.dtype for a, b in zip(avals, wanted, strict=True)
         ):

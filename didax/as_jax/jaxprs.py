@@ -7,19 +7,24 @@ program (of a scan, say), it is staged. Read next: `programs.py`, which complete
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
 from didax.api.inspect import make_jaxpr as make_didax_jaxpr
+from didax.as_jax.jaxpr_text import eqn_text, jaxpr_text
 from didax.as_jax.primitive import Primitive
 from didax.core import jaxpr as core
 from didax.core.avals import ShapedArray
+from didax.core.dtypes import as_extended
 from didax.core.effects import NO_EFFECTS
 from didax.core.given import given_by
 from didax.core.jaxpr import Atom, Literal, Var
 from didax.core.value import Array
+from didax.runtime.array import ConcreteArray
 from didax.transforms.rewriting import trace_closed
 from didax.transforms.staging import trace_to_jaxpr
 
@@ -91,8 +96,7 @@ class JaxprEqn:
         return JaxprEqn(**{**vars(self), **changes})
 
     def __repr__(self) -> str:
-        outs = " ".join(str(v.aval) for v in self.outvars)
-        return f"{outs} = {self.primitive.name} {' '.join(str(x.aval) for x in self.invars)}"
+        return eqn_text(self)
 
 
 def new_jaxpr_eqn(
@@ -160,10 +164,10 @@ class Jaxpr:
         return self._didax
 
     def __repr__(self) -> str:
-        return repr(self.didax())
+        return jaxpr_text(self)
 
     def pretty_print(self, **_: Any) -> str:
-        """The program's text, as Didax writes it."""
+        """The program's text."""
         return repr(self)
 
 
@@ -225,7 +229,7 @@ class ClosedJaxpr:
         return repr(self.jaxpr)
 
     def pretty_print(self, **_: Any) -> str:
-        """The program's text, as Didax writes it."""
+        """The program's text."""
         return repr(self)
 
 
@@ -281,25 +285,58 @@ def make_jaxpr(
 
     @functools.wraps(fun)
     def to_jaxpr(*args: Any, **kwargs: Any) -> Any:
-        found = staged(*args, **kwargs)
+        with _recording_scalars() as made:
+            found = staged(*args, **kwargs)
         if return_shape:
-            return closed_view(_with_scalars_captured(found[0])), found[1]
-        return closed_view(_with_scalars_captured(found))
+            return closed_view(_with_scalars_captured(found[0], made)), found[1]
+        return closed_view(_with_scalars_captured(found, made))
 
     return to_jaxpr
 
 
-def _with_scalars_captured(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
+_own_init = ConcreteArray.__init__
+_recorders: list[list[Array]] = []
+_recorders_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def _recording_scalars() -> Iterator[list[Array]]:
+    """The scalar arrays that are made meanwhile: numbers that the traced function writes, not arrays it captures."""
+    made: list[Array] = []
+    with _recorders_lock:
+        _recorders.append(made)
+        ConcreteArray.__init__ = _recorded_init
+    try:
+        yield made
+    finally:
+        with _recorders_lock:
+            _recorders[:] = [x for x in _recorders if x is not made]
+            if not _recorders:
+                ConcreteArray.__init__ = _own_init
+
+
+def _recorded_init(self: ConcreteArray, aval: ShapedArray, *args: Any, **kwargs: Any) -> None:
+    _own_init(self, aval, *args, **kwargs)
+    if not aval.shape:
+        for made in _recorders:
+            made.append(self)
+
+
+def _with_scalars_captured(closed: core.ClosedJaxpr, made: Sequence[Array]) -> core.ClosedJaxpr:
     """The program with its captured scalar arrays as constants, not as literals, in the order of their first use.
 
     Libraries convert closures to programs with constants, and ask that those of two branches have equal structures.
+    Scalars that were `made` while the function was traced are literals, numbers as in JAX.
     """
     count = len(closed.consts)
     given = dict(zip(closed.jaxpr.invars[:count], closed.consts, strict=True))
+    own = {id(x) for x in made}
     captured: dict[Any, tuple[Var, Any]] = {}
 
     def atom(x: Any) -> Any:
         if type(x) is Literal and isinstance(x.val, Array):
+            if id(x.val) in own:
+                return _number(x)
             return captured.setdefault(id(x.val), (Var(x.aval), x.val))[0]
         if x in given:
             captured.setdefault(x, (x, given[x]))
@@ -307,13 +344,19 @@ def _with_scalars_captured(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
 
     eqns = [eqn.replace(invars=[atom(x) for x in eqn.invars]) for eqn in closed.jaxpr.eqns]
     outvars = [atom(x) for x in closed.jaxpr.outvars]
-    if not any(isinstance(key, int) for key in captured):
-        return closed
     found = [*captured.values(), *[(x, value) for x, value in given.items() if x not in captured]]
     invars = [*[x for x, _ in found], *closed.jaxpr.invars[count:]]
     return core.ClosedJaxpr(
         core.Jaxpr(invars, eqns, outvars, closed.jaxpr.name), tuple(value for _, value in found)
     )
+
+
+def _number(literal: Literal) -> Literal:
+    """The literal with Python's or NumPy's number for an array of one."""
+    if as_extended(literal.aval.dtype):
+        return literal
+    value = literal.val.host_value()
+    return Literal(value.item() if literal.aval.weak_type else value[()], literal.aval)
 
 
 def _asked(**keywords: Any) -> dict[str, Any]:

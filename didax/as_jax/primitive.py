@@ -16,10 +16,13 @@ import functools
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
+import numpy as np
+
 from didax.api.jit import jit
 from didax.core import primitive_names
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dtypes import narrowed
 from didax.core.errors import message
 from didax.core.primitive import Primitive as DidaxPrimitive
 from didax.core.tracing import current_trace
@@ -154,7 +157,12 @@ class UserRules(DidaxPrimitive):
     def run_impl(self, *args: Any, **params: Any) -> Any:
         """Didax's evaluation, by the owner's."""
         outs = self.owner.impl(*args, **self.owner.to_jax(params))
-        return list(outs) if self.multiple_results else outs
+        return [_narrowed(x) for x in outs] if self.multiple_results else _narrowed(outs)
+
+
+def _narrowed(x: Any) -> Any:
+    """A result of NumPy's in the default width: what NumPy computes of Python's numbers has 64 bits."""
+    return x.astype(narrowed(x.dtype), copy=False) if isinstance(x, (np.ndarray, np.generic)) else x
 
 
 def as_type(aval: Any) -> ShapedArray:

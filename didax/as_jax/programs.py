@@ -14,7 +14,7 @@ from typing import Any
 from didax.as_jax import jaxprs
 from didax.as_jax.builtin import ATTRIBUTES, COMPOSED, NAMES, BuiltIn, Composed
 from didax.as_jax.jaxprs import *  # noqa: F403
-from didax.as_jax.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, SourceInfo, evaluate, view
+from didax.as_jax.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, SourceInfo, closed_view, evaluate, view
 from didax.as_jax.primitive import Primitive, UserRules
 from didax.core import jaxpr as core
 from didax.core.errors import message
@@ -22,7 +22,7 @@ from didax.core.given import give
 from didax.core.primitive import Primitive as DidaxPrimitive
 from didax.core.primitive_names import by_name
 
-__all__ = ["primitive_named", "view", "view_of"]
+__all__ = ["closed_view", "primitive_named", "view", "view_of"]
 __all__ += jaxprs.__all__
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from didax.api.jit import JitFunction
-from didax.api.stages import ShapeDtypeStruct
+from didax.api.stages import ShapeDtypeStruct, Traced
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import CheckError
+from didax.core.jaxpr import Literal, Var
 from didax.core.ref import RefType
 from didax.core.value import Array
+from didax.numpy.scalar_types import ScalarType
 from didax.primitives.keys import KeyDtype
 from didax.runtime.array import ConcreteArray
 from didax.runtime.sharded import ShardedArray
@@ -44,13 +47,29 @@ def enter() -> None:
     kinds: list[Any] = [StagingTracer, LinearizeTracer, JVPTracer, BatchTracer]
     for kind, text in zip(kinds, (_staged, _linearized, _pair, _batched), strict=True):
         kind.__repr__ = text
-    shown: Any = ShapedArray
+    shown: Any = Var
+    shown.__repr__ = lambda x: f"Var(id={id(x)}):{_short(x.aval)}"
+    shown = Literal
+    shown.__repr__ = lambda x: f"Literal({x.val})"
+    shown = ShapedArray
     shown.__str__, shown.__repr__, shown.str_short = _text, _with_its_class, _short
     shown = RefType
     shown.str_short = _short_of_ref
+    shown = Array
+    shown.__array_namespace__ = lambda self, *, api_version=None: importlib.import_module("jax.numpy")
+    shown = ScalarType
+    shown.__repr__ = lambda kind: f"<class 'jax.numpy.{kind.__name__}'>"
+    shown = Traced
+    shown.jaxpr = property(_program)
 
 
 _own_text = ShapedArray.__repr__
+
+
+def _program(traced: Traced) -> Any:
+    from didax.as_jax.programs import closed_view  # on first need: most programs look at no jaxpr
+
+    return closed_view(traced.closed)
 
 
 def _text(aval: ShapedArray) -> str:

@@ -160,7 +160,8 @@ def _literal_number(value: Any, aval: ShapedArray) -> Any:
 # --- Equations and jaxprs -----------------------------------------------------------------------------------
 
 
-def _variable_names() -> Iterator[str]:
+def variable_names() -> Iterator[str]:
+    """`a` to `z`, `ba`, `bb`, and so on, without words of the grammar."""
     for i in count():
         digits = [i % 26]
         while i := i // 26:
@@ -189,7 +190,7 @@ class Printer:
     def __init__(self, source_info: bool = False):
         self.source_info = source_info
         self.elide = False
-        self._fresh = _variable_names()
+        self._fresh = variable_names()
 
     def jaxpr(self, jaxpr: Jaxpr, num_consts: int = 0, pad: str = "", scope: Scope | None = None) -> str:
         """Text of a jaxpr."""

@@ -370,7 +370,7 @@ def _exported(
         [aval for x in pytree.leaves((args, kwargs)) if type(aval := getattr(x, "aval", None)) is ShapedArray]
     )
     traced = fun.trace(*args, **kwargs)
-    jaxpr, consts = traced.jaxpr
+    jaxpr, consts = traced.closed
     if len(jaxpr.outvars) != traced.out_tree.num_leaves or jaxpr.effects:
         rule = (
             "A program that calls Python, or writes to Refs, cannot be exported: its Python would be missing."
@@ -388,7 +388,7 @@ def _exported(
     def closed(*xs: Any) -> list[Any]:
         program = jaxpr, consts
         if config.state().lowering_platform is not None:
-            program = fun.trace(*args, **kwargs).jaxpr
+            program = fun.trace(*args, **kwargs).closed
         captured = [constant_p.bind(held=Held(c)) for c in program[1]]
         return eval_jaxpr(program[0], [*captured, *xs])
 
@@ -463,7 +463,7 @@ def _module(
 
 def _module_of_one(name: str, closed: Any, in_avals: Sequence[ShapedArray]) -> str:
     """The text of the module for the platform that is asked for."""
-    staged = jit(closed).trace(*in_avals).jaxpr
+    staged = jit(closed).trace(*in_avals).closed
     if (found := _operation_on_devices(staged.jaxpr)) is not None:
         rule = "A program of several devices is not exported: Didax writes no meshes to the file."
         facts = f"program: {name}, operation: {found}"

@@ -18,7 +18,7 @@ from didax.core.avals import aval_of
 from didax.core.errors import message
 from didax.lax.operands import operation
 from didax.primitives.convert import convert_element_type
-from didax.primitives.dot import Precision, dot_general_p
+from didax.primitives.dot import PRECISIONS, Precision, dot_general_p
 from didax.primitives.scalars import match_scalars
 
 __all__ = [
@@ -102,17 +102,6 @@ class DotAlgorithm(NamedTuple):
 PrecisionLike = (
     None | str | Precision | DotAlgorithm | DotAlgorithmPreset | tuple[str, str] | tuple[Precision, Precision]
 )
-
-_PRECISIONS = {
-    "default": Precision.DEFAULT,
-    "fastest": Precision.DEFAULT,
-    "bfloat16": Precision.DEFAULT,
-    "high": Precision.HIGH,
-    "tensorfloat32": Precision.HIGH,
-    "bfloat16_3x": Precision.HIGH,
-    "highest": Precision.HIGHEST,
-    "float32": Precision.HIGHEST,
-}
 
 
 @operation
@@ -242,7 +231,7 @@ def _precision(given: Any) -> Precision:
         given = given.value if isinstance(given.value, str) else given.value[0]
     found = given if isinstance(given, Precision) else None
     if isinstance(given, str):
-        found = _PRECISIONS.get(given)
+        found = PRECISIONS.get(given)
         if found is None and given in DotAlgorithmPreset.__members__:
             return _precision(DotAlgorithmPreset[given])
     if found is None:
@@ -250,7 +239,7 @@ def _precision(given: Any) -> Precision:
             message(
                 "precision is a Precision, its name, or a pair of these for the two operands.",
                 f"precision: {given!r}",
-                fix=f"Use one of {', '.join(map(repr, _PRECISIONS))}, or the name of a DotAlgorithmPreset.",
+                fix=f"Use one of {', '.join(map(repr, PRECISIONS))}, or the name of a DotAlgorithmPreset.",
             )
         )
     return found

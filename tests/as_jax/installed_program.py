@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import json
 import pickle
+import re
 import sys
 import time
 import warnings
@@ -209,6 +210,16 @@ def tracers_have_texts() -> None:
     ], seen
 
 
+def programs_have_texts() -> None:
+    """Jaxprs, of `trace` too, and their variables are shown as JAX shows them."""
+    closed = jax.jit(lambda x: (x + 2.0, 1)).trace(2.0).jaxpr
+    assert isinstance(closed, jax.extend.core.ClosedJaxpr)
+    assert repr(closed) == "{ lambda ; a:f32[]. let b:f32[] = add a 2.0:f32[] in (b, 1:i32[]) }"
+    assert jnp.ones(2).__array_namespace__() is jnp and repr(jnp.float32) == "<class 'jax.numpy.float32'>"
+    (eqn,) = closed.eqns
+    assert re.fullmatch(r"\[Var\(id=\d+\):float32\[\], Literal\(2.0\)\]", str(eqn.invars))
+
+
 def checks() -> None:
     """Failed checks have JAX's class and texts, also where nothing made them data."""
 
@@ -254,6 +265,6 @@ def primitives_are_there() -> None:
     assert jax.jit(jax.grad(p.bind))(3.0) == 2.0
 
 
-for test in (modules, errors, values, behaviour, table_resolves, primitives_are_there):
+for test in (modules, errors, values, behaviour, programs_have_texts, table_resolves, primitives_are_there):
     test()
 print(json.dumps(facts))

@@ -110,3 +110,12 @@ def test_a_position_out_of_range_is_treated_as_a_traced_one() -> None:
             dnp.ones((0, 3))[0]
     with pytest.raises(IndexError, match="out of range"):
         x.at[10].set(7)
+
+
+def test_axes_of_meshes_are_explicit() -> None:
+    assert dx.make_mesh((1,), ("x",)).axis_types == (dx.sharding.AxisType.Auto,)
+    with config.override(as_in_jax=True):
+        mesh = dx.make_mesh((1,), ("x",))
+        assert mesh.axis_types == (dx.sharding.AxisType.Explicit,)
+        auto = (dx.sharding.AxisType.Auto,)
+        assert dx.make_mesh((1,), ("x",), axis_types=auto).axis_types == auto

@@ -157,7 +157,10 @@ def test_lowering_with_the_builders_of_jaxlib() -> None:
     p.multiple_results = True
     p.def_abstract_eval(lambda x, *, mask: (x, dx.typeof(np.array(mask))))
 
+    built = []
+
     def build(ctx, x, *, mask):
+        built.append(ctx.avals_in)
         negated = stablehlo.negate(x)
         two = our_mlir.ir_constant(np.full(ctx.avals_in[0].shape, 2, ctx.avals_in[0].dtype))
         assert our_mlir.aval_to_ir_type(ctx.avals_in[0]) == x.type
@@ -170,6 +173,9 @@ def test_lowering_with_the_builders_of_jaxlib() -> None:
         )
         np.testing.assert_array_equal(out.astype("float32"), [1, 0, -3])
         np.testing.assert_array_equal(mask, [True, False, True])
+    assert [avals[0].dtype for avals in built] == ["float32", "int8", dnp.bfloat16], (
+        "called once for each type"
+    )
     q = primitive.Primitive("mistaken")
     q.def_abstract_eval(lambda x: x)
     our_mlir.register_lowering(q, lambda ctx, x: [x + 1])
@@ -240,3 +246,12 @@ def test_partial_evaluation() -> None:
     )
     pruned, used = our_pe.dce_jaxpr(staged, [False, True, False])
     assert len(avals) == 3 and len(pruned.eqns) == 1 and used == [True, False] and len(consts) == 1
+
+
+def test_numbers_that_an_implementation_returns_have_the_default_width() -> None:
+    p = primitive.Primitive("of_numpy")
+    p.multiple_results = True
+    p.def_impl(lambda x, y: [np.multiply(x, y), np.add(np.ones(2), x)])
+    assert [x.dtype for x in p.bind(2.0, 3.0)] == ["float32", "float32"]
+    with dx.enable_x64(True):
+        assert [x.dtype for x in p.bind(2.0, 3.0)] == ["float64", "float64"]

@@ -199,3 +199,22 @@ def test_captured_scalars_are_constants() -> None:
     for a, b in ((dnp.float32(2), dnp.ones(2)), (dnp.ones(2), dnp.float32(2))):
         np.testing.assert_array_equal(closed_over(a, b)[0], [3, 3])
         np.testing.assert_array_equal(dx.jit(closed_over)(a, b)[0], [3, 3])
+
+
+def test_numbers_that_a_function_makes_are_no_constants() -> None:
+    """Neither results that are numbers, nor arrays that functions of the library make of them; nor traced again."""
+    captured = dnp.float32(3)
+    x = np.float32(2)
+    for f, count in (
+        (lambda x: (x, 1.0, True, np.float32(2), np.array(2, "float32")), 0),
+        (lambda x: dnp.where(x > 0, x, 0.0) + dnp.float32(2), 0),
+        (lambda x: dx.grad(lambda y: 2.0)(x), 0),
+        (lambda x: (x * captured, captured, True), 1),
+    ):
+        closed = jaxprs.make_jaxpr(f)(x)
+        again = jaxprs.make_jaxpr(jaxprs.jaxpr_as_fun(closed))(x)
+        assert len(closed.consts) == len(again.consts) == count
+        outs = jaxprs.eval_jaxpr(closed.jaxpr, closed.consts, x)
+        wanted = dx.jit(f)(x)
+        for found, want in zip(outs, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
+            assert dx.typeof(found) == dx.typeof(want) and found == want

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
@@ -197,3 +198,21 @@ def test_large_products_of_matrices_are_written_for_the_cpu() -> None:
         text = dx.jit(f).lower(x, y, z).as_text()
         assert text.count("stablehlo.dot_general") == products
         assert ("optimization_barrier" in text) == transposed
+
+
+def test_precisions_have_the_names_and_texts_of_jax() -> None:
+    for name in (
+        "default",
+        "fastest",
+        "bfloat16",
+        "high",
+        "tensorfloat32",
+        "bfloat16_3x",
+        "highest",
+        "float32",
+        None,
+    ):
+        ours, theirs = lax.Precision(name), jax.lax.Precision(name)
+        assert (str(ours), repr(ours), f"{ours}") == (str(theirs), repr(theirs), f"{theirs}")
+    with pytest.raises(ValueError, match="'exact' is not a valid Precision"):
+        lax.Precision("exact")

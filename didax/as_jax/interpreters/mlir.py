@@ -3,9 +3,10 @@
     register_lowering(p, lower_fun(f))      as the operations that `f`, a function of arrays, is made of
     register_lowering(p, rule)              rule(ctx, *values, **params) -> values
 
-Didax writes StableHLO as text. A rule is given Didax's values, with which it may call `lower_fun(f)(ctx, ...)`,
-`emit_python_callback` and `ir_constant`. One that builds operations with `jaxlib.mlir` fails on them, and is called
-once more in a module of jaxlib's, with values of jaxlib's: the function that it builds is called from Didax's text.
+Didax writes StableHLO as text. A rule that `lower_fun` made writes it. Any other is called in a module of jaxlib's,
+with values of jaxlib's, and may build operations with `jaxlib.mlir`: the function that it builds is called from
+Didax's text. One that calls `lower_fun(f)(ctx, ...)` or `emit_python_callback` there is called once more, with Didax's
+values.
 """
 
 from __future__ import annotations
@@ -57,9 +58,7 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Lowerin
     """The rule that writes the operations of `fun`, which returns a sequence of arrays, or one array."""
 
     def rule(ctx: LoweringRuleContext, *operands: Value, **params: Any) -> list[Value]:
-        if not all(isinstance(x, Value) for x in operands):
-            text = "mlir.lower_fun was called with values of jaxlib's: a rule builds operations, or calls it, not both."
-            raise NotImplementedError(message(text, fix="Write the whole rule as a function of arrays."))
+        _check_values("lower_fun", operands)
 
         def flat(*args: Any) -> list[Any]:
             out = fun(*args, **params)
@@ -69,7 +68,18 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Lowerin
         constants = [ir_constant(np.asarray(x), ctx) for x in captured]
         return call(ctx.didax, jaxpr, [*constants, *operands])
 
+    rule.writes_text = True  # pyright: ignore[reportFunctionMemberAccess]
     return rule
+
+
+class _ValuesOfJaxlib(NotImplementedError):
+    """What writes Didax's text was given values of jaxlib's."""
+
+
+def _check_values(name: str, operands: Sequence[Any]) -> None:
+    if not all(isinstance(x, Value) for x in operands):
+        text = f"mlir.{name} was called with values of jaxlib's: a rule builds operations, or calls it, not both."
+        raise _ValuesOfJaxlib(message(text, fix="Write the whole rule as a function of arrays."))
 
 
 def ir_constant(value: Any, ctx: LoweringRuleContext | None = None) -> Any:
@@ -99,6 +109,7 @@ def emit_python_callback(
     sharding: Any = None,
 ) -> tuple[list[Value], Any, Any]:
     """Write a call of a Python function on NumPy arrays: its results, a token, and what has to be kept alive."""
+    _check_values("emit_python_callback", operands)
     host = HostCallback(
         callback, list(operand_avals), list(result_avals), getattr(callback, "__name__", "callback")
     )
@@ -120,7 +131,9 @@ def register_lowering(
         raise TypeError(message(text, f"primitive: {prim!r}", fix="Make one with jax.extend.core.Primitive."))
     lowerings: dict[str | None, LoweringRule] = prim.rules.__dict__.setdefault("lowerings", {})
     lowerings[platform] = rule
-    prim.rules.lower = lambda ctx, *operands, **params: _lower(prim, lowerings, ctx, operands, params)
+    prim.rules.lower = lambda ctx, *operands, **params: _lower(
+        prim, lowerings, ctx, operands, params, cacheable
+    )
     return rule
 
 
@@ -133,6 +146,7 @@ def _lower(
     ctx: FunctionContext,
     operands: Sequence[Value],
     params: dict[str, Any],
+    cacheable: bool,
 ) -> Any:
     from didax.xla.client import backend  # loads jaxlib: on first need
 
@@ -146,27 +160,40 @@ def _lower(
             message(text, *facts, fix="Call mlir.register_lowering without a platform.")
         )
     given = prim.to_jax(params)
-    wrapped = LoweringRuleContext(ctx, prim, [x.aval for x in operands], list(ctx.out_avals))
-    try:
+    wrapped = LoweringRuleContext(ctx, prim, tuple([x.aval for x in operands]), list(ctx.out_avals))
+    if hasattr(rule, "writes_text"):
         outs = list(rule(wrapped, *operands, **given))
-    except (TypeError, RuntimeError) as error:
-        if not _is_of_jaxlib(error):
-            raise
-        outs = _built(prim, rule, wrapped, operands, given)
+    else:
+        try:
+            key = rule, wrapped.avals_in, tuple(wrapped.avals_out), tuple(params.items())
+            outs = _built(prim, rule, wrapped, operands, given, key if cacheable else None)
+        except _ValuesOfJaxlib as error:
+            outs = _written(rule, wrapped, operands, given, error)
     return outs if prim.multiple_results else outs[0]
+
+
+def _written(
+    rule: LoweringRule,
+    wrapped: LoweringRuleContext,
+    operands: Sequence[Value],
+    params: dict[str, Any],
+    error: Exception,
+) -> list[Value]:
+    """What a rule writes with Didax's values; `error` where jaxlib's builders refuse them."""
+    try:
+        return list(rule(wrapped, *operands, **params))
+    except (TypeError, RuntimeError) as refused:
+        words = "incompatible function arguments", "requires a Location", "requires a Context"
+        if any(text in str(refused) for text in words):
+            raise error from None
+        raise
 
 
 # --- Rules that build operations with jaxlib.mlir -------------------------------------------------------------
 
-
-def _is_of_jaxlib(error: Exception) -> bool:
-    """Whether jaxlib's builders raised an error: for a value of Didax's, or for the place where to build."""
-    text = str(error)
-    return (
-        "incompatible function arguments" in text
-        or "requires a Location" in text
-        or "requires a Context" in text
-    )
+# Texts of functions that rules have built: a program is written with the lines of the user's program, and without.
+_texts: dict[Any, str] = {}
+_MANY_TEXTS = 256
 
 
 def _built(
@@ -175,13 +202,29 @@ def _built(
     wrapped: LoweringRuleContext,
     operands: Sequence[Value],
     params: dict[str, Any],
+    key: Any,
 ) -> list[Value]:
-    """A call of the function that a rule builds in a module of jaxlib's."""
+    """A call of the function that a rule builds in a module of jaxlib's; `key` says which, None: build it anew."""
+    text = _texts.get(key) if key is not None else None
+    if text is None:
+        text = _function(rule, wrapped, params)
+        if len(_texts) >= _MANY_TEXTS:
+            _texts.clear()
+        if key is not None:
+            _texts[key] = text
+    ctx = wrapped.didax
+    name = ctx.module.add(text, prim.name, False)
+    results = ", ".join([tensor_type(aval) for aval in wrapped.avals_out])
+    line = f"func.call @{name}({names(operands)}) : ({type_list(operands)}) -> ({results})"
+    return ctx.emit_many(line, wrapped.avals_out)
+
+
+def _function(rule: LoweringRule, wrapped: LoweringRuleContext, params: dict[str, Any]) -> str:
+    """The function that a rule builds, from its arguments on."""
     from jaxlib.mlir import ir
     from jaxlib.mlir._mlir_libs import _jax_mlir_ext
     from jaxlib.mlir.dialects import chlo, func, stablehlo
 
-    ctx = wrapped.didax
     with ir.Context() as context, ir.Location.unknown(context):
         registry = ir.DialectRegistry()
         _jax_mlir_ext.register_dialects(registry)
@@ -197,11 +240,7 @@ def _built(
             outs = rule(wrapped, *function.arguments, **params)
             func.ReturnOp(list(_flat_values(outs)))
         module.operation.verify()
-        _, _, text = str(function).partition("@rule")
-    name = ctx.module.add(text.strip(), prim.name, False)
-    results = ", ".join([tensor_type(aval) for aval in wrapped.avals_out])
-    line = f"func.call @{name}({names(operands)}) : ({type_list(operands)}) -> ({results})"
-    return ctx.emit_many(line, wrapped.avals_out)
+        return str(function).partition("@rule")[2].strip()
 
 
 def _flat_values(outs: Any) -> Iterator[Any]:

@@ -108,8 +108,8 @@ def checked_transforms(transform: Any) -> Sequence[str] | None:
 
 
 def _view(name: str, label: str, traced: Traced, inputs: Sequence[str], call: Any) -> View:
-    consts = len(traced.jaxpr.consts)
-    numbered = number(traced.jaxpr.jaxpr)
+    consts = len(traced.closed.consts)
+    numbered = number(traced.closed.jaxpr)
     program, partition = traced.program_of(numbered.jaxpr) or (None, None)
     captured = [f"captured array {i}" for i in range(consts)]
     return View(name, label, numbered, consts, [*captured, *inputs], program, partition, call)
@@ -132,12 +132,12 @@ def _batched(call: Call, traced: Traced) -> Iterator[View]:
 
 
 def _halves(call: Call, traced: Traced) -> Iterator[View]:
-    consts, names = traced.jaxpr.consts, call.names
-    differentiated = [dtypes.is_inexact(aval.dtype) for aval in traced.jaxpr.in_avals]
+    consts, names = traced.closed.consts, call.names
+    differentiated = [dtypes.is_inexact(aval.dtype) for aval in traced.closed.in_avals]
     if not any(differentiated):
         rule = "linearize needs a floating-point argument."
         raise TypeError(message(rule, fix="Pass floating-point numbers."))
-    jaxpr = traced.jaxpr.jaxpr
+    jaxpr = traced.closed.jaxpr
     split = linearize_jaxpr(jaxpr, (*[False] * len(consts), *differentiated))
     inputs = [*[f"captured array {i}" for i in range(len(consts))], *names]
     known, unknown = number(split.known), number(split.unknown)
