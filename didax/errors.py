@@ -75,7 +75,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name != "JaxRuntimeError":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise MissingNameError(__name__, name)
     from didax.xla import client
 
     return client.xe.JaxRuntimeError

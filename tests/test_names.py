@@ -180,6 +180,10 @@ def test_public_modules_are_attributes() -> None:
         (dx.nn, "Dropout", "Write numpy.where(random.bernoulli(key, keep, x.shape), x / keep, 0.0)."),
         (dx, "manual_seed", "Make a key, key = didax.random.key(seed), and pass it to each draw."),
         (dx.scipy.integrate, "odeint", "Use didax.experimental.ode.odeint."),
+        (dx.sharding, "Shardng", "Did you mean didax.sharding.Sharding?"),
+        (dx.scipy.linalg, "solve_triangle", "Did you mean didax.scipy.linalg.solve_triangular?"),
+        (dx.tree_util, "tree_mapp", "Did you mean didax.tree_util.tree_map?"),
+        (dx.image, "vq", "Use didax.scipy.cluster.vq.vq."),
     ],
 )
 def test_a_missing_name_says_where_such_a_name_is(module: Any, name: str, advice: str) -> None:

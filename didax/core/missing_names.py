@@ -26,13 +26,15 @@ _PUBLIC = (
     "didax", "didax.numpy", "didax.lax", "didax.nn", "didax.random", "didax.tree", "didax.numpy.linalg",
     "didax.numpy.fft", "didax.scipy", "didax.scipy.special", "didax.scipy.linalg", "didax.scipy.stats",
     "didax.scipy.signal", "didax.scipy.optimize", "didax.scipy.integrate", "didax.scipy.interpolate",
-    "didax.scipy.ndimage", "didax.scipy.spatial.transform", "didax.lax.linalg", "didax.nn.initializers",
-    "didax.image", "didax.ops", "didax.debug", "didax.sharding", "didax.dtypes", "didax.errors",
-    "didax.custom_derivatives", "didax.checkpoint_policies", "didax.flatten_util", "didax.tree_util",
-    "didax.test_util", "didax.profiler", "didax.export", "didax.experimental", "didax.experimental.jet",
-    "didax.experimental.ode", "didax.experimental.rnn", "didax.experimental.sparse",
-    "didax.experimental.sparse_derivatives", "didax.example_libraries.optimizers",
-    "didax.example_libraries.stax",
+    "didax.scipy.ndimage", "didax.scipy.fft", "didax.scipy.spatial.transform", "didax.scipy.sparse.linalg",
+    "didax.scipy.cluster.vq", "didax.lax.linalg", "didax.nn.initializers", "didax.image", "didax.ops", "didax.debug",
+    "didax.sharding", "didax.checkpoints", "didax.dtypes", "didax.errors", "didax.custom_derivatives",
+    "didax.custom_batching", "didax.checkpoint_policies", "didax.flatten_util", "didax.tree_util", "didax.test_util",
+    "didax.profiler", "didax.export", "didax.ffi", "didax.stages", "didax.typing", "didax.distributed",
+    "didax.experimental", "didax.experimental.implicit", "didax.experimental.jet", "didax.experimental.ode",
+    "didax.experimental.rnn", "didax.experimental.sparse", "didax.experimental.sparse_derivatives",
+    "didax.experimental.mesh_utils", "didax.experimental.multihost_utils", "didax.example_libraries.optimizers",
+    "didax.example_libraries.stax", "didax.extend.core", "didax.extend.rules",
 )  # fmt: skip
 
 # What takes the place of names of PyTorch, Keras and SciPy: none of these is a name of Didax, and the names of Didax
