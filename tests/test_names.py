@@ -180,6 +180,14 @@ def test_public_modules_are_attributes() -> None:
         (dx.nn, "Dropout", "Write numpy.where(random.bernoulli(key, keep, x.shape), x / keep, 0.0)."),
         (dx, "manual_seed", "Make a key, key = didax.random.key(seed), and pass it to each draw."),
         (dx.scipy.integrate, "odeint", "Use didax.experimental.ode.odeint."),
+        (dnp, "cat", "Use didax.numpy.concatenate."),
+        (
+            dx.nn.initializers,
+            "functional",
+            "Activations are in didax.nn, convolutions and pooling in didax.lax, "
+            "norms and losses a line each.",
+        ),
+        (dx, "linalg", "Use didax.numpy.linalg or didax.lax.linalg or didax.scipy.linalg."),
         (dx.sharding, "Shardng", "Did you mean didax.sharding.Sharding?"),
         (dx.scipy.linalg, "solve_triangle", "Did you mean didax.scipy.linalg.solve_triangular?"),
         (dx.tree_util, "tree_mapp", "Did you mean didax.tree_util.tree_map?"),

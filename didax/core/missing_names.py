@@ -43,14 +43,18 @@ _MODEL = "A model is a function of a tree of arrays, its parameters"
 _INSTEAD = {
     "adam": "An optimizer is a function of gradients and a state: write one with didax.tree.map, or use optax.",
     "batchnorm": "The running averages are arguments and results: loss(params, stats, x) with has_aux=True.",
+    "cat": "Use didax.numpy.concatenate.",
     "crossentropy": "Write -(nn.one_hot(label, n) * nn.log_softmax(logits)).sum(-1).",
     "dropout": "Write numpy.where(random.bernoulli(key, keep, x.shape), x / keep, 0.0).",
     "embedding": "Index the table: table[tokens].",
     "fromnumpy": "Use didax.numpy.asarray.",
+    "functional": "Activations are in didax.nn, convolutions and pooling in didax.lax, norms and losses a line each.",
     "layernorm": "Use didax.nn.standardize, then multiply by the scale and add the bias.",
     "linear": f"{_MODEL}: write x @ w + b.",
     "load": "Use didax.checkpoints.restore for trees of arrays, or didax.numpy.load for files of NumPy.",
     "manualseed": "Make a key, key = didax.random.key(seed), and pass it to each draw.",
+    "mm": "Write x @ y.",
+    "model": f"{_MODEL}.",
     "module": f"{_MODEL}; didax.tree_util.register_dataclass makes a class such a tree.",
     "mseloss": "Write ((x - y) ** 2).mean().",
     "nograd": "Nothing is recorded outside of didax.grad; didax.lax.stop_gradient keeps a value out of a derivative.",
@@ -100,8 +104,9 @@ def _names(place: str) -> list[str]:
 
 
 def _is_public(place: str, name: str, value: Any) -> bool:
-    is_imported = isinstance(value, ModuleType) and value.__name__ != f"{place}.{name}"
-    return not name.startswith("_") and not is_imported
+    home = f"{place}.{name}"
+    is_other = isinstance(value, ModuleType) and (value.__name__ != home or home not in _PUBLIC)
+    return not name.startswith("_") and not is_other
 
 
 def _alike(name: str, others: list[str]) -> list[str]:
