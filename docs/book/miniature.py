@@ -178,6 +178,11 @@ class Elementwise(Primitive):
         return [share(*cts, None, *args) if isinstance(x, Var) else None for share, x in pairs]
 
 
+def direction(name):
+    """What StableHLO's comparison compares by: GT is greater than, NE not equal."""
+    return f"comparison_direction = #stablehlo<comparison_direction {name}>"
+
+
 def broadcast_to(x, shape):
     """`x` with the leading axes of `shape` that it lacks."""
     lacking = shape[: len(shape) - len(x.shape)]
@@ -196,8 +201,7 @@ cos = Elementwise("cos", "f->f", np.cos, "cosine", [lambda t, y, x: -(t * sin(x)
 exp = Elementwise("exp", "f->f", np.exp, "exponential", [lambda t, y, x: t * y])
 log = Elementwise("log", "f->f", np.log, "log", [lambda t, y, x: t / x])
 tanh = Elementwise("tanh", "f->f", np.tanh, "tanh", [lambda t, y, x: t * (1 - y * y)])
-greater = Elementwise("greater", "ff->b", np.greater, "compare",
-                      attributes="comparison_direction = #stablehlo<comparison_direction GT>")
+greater = Elementwise("greater", "ff->b", np.greater, "compare", attributes=direction("GT"))
 where = Elementwise("where", "baa->a", np.where, "select",
                     [None, lambda t, z, p, x, y: where(p, t, 0), lambda t, z, p, x, y: where(p, 0, t)])
 # fmt: on
@@ -271,7 +275,8 @@ class PairTrace(Trace):
 
     def join(self, value, beside):
         """A tracer, or just the value where nothing is beside it."""
-        return value if beside is None else Tracer(self, self.aval(value), value, beside)
+        aval = value.aval._replace(shape=value.shape[self.hidden :])
+        return value if beside is None else Tracer(self, aval, value, beside)
 
     def run(self, fun, values, beside):
         """`fun` on tracers, with this trace current: the two parts of its results."""
@@ -282,10 +287,7 @@ class PairTrace(Trace):
 class JVPTrace(PairTrace):
     """Carries tangents along."""
 
-    rule = "jvp"
-
-    def aval(self, primal):
-        return primal.aval
+    rule, hidden = "jvp", 0
 
 
 def jvp_flat(fun, primals, tangents):
@@ -338,10 +340,7 @@ def jvp(f, primals, tangents):
 class BatchTrace(PairTrace):
     """Moves a batch along; beside a value is 0, the axis of the batch. Rules are given its size."""
 
-    rule = "batch"
-
-    def aval(self, value):
-        return value.aval._replace(shape=value.shape[1:])
+    rule, hidden = "batch", 1
 
 
 def repeat_unbatched(size, args, dims):
@@ -367,6 +366,8 @@ def vmap(f):
 
 # Chapter 3. Programs as data
 
+from collections import namedtuple
+
 
 class Var:
     """A variable: bound once, by an input of a program or by one equation."""
@@ -375,13 +376,7 @@ class Var:
         self.aval = aval
 
 
-class Eqn(NamedTuple):
-    """`outvars = primitive[params] invars`."""
-
-    primitive: Primitive
-    invars: list
-    params: dict
-    outvars: list
+Eqn = namedtuple("Eqn", "primitive invars params outvars")  # outvars = primitive[params] invars
 
 
 class Jaxpr:
@@ -860,8 +855,7 @@ class Scan(Call):
             return ctx.op("dynamic_update_slice", [x, *one, *at(i, x)], [x.aval])[0]
 
         def more(i, *state):
-            unequal = "comparison_direction = #stablehlo<comparison_direction NE>"
-            return ctx.op("compare", [i, integer(stop)], [ShapedArray((), BOOL)], unequal)
+            return ctx.op("compare", [i, integer(stop)], [ShapedArray((), BOOL)], direction("NE"))
 
         def step(i, *state):
             rows = [read(i, x) for x in args[carry:]]
