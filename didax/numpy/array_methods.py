@@ -19,7 +19,7 @@ from didax.api.devices import device_put
 from didax.api.jit import jit
 from didax.api.results import array_function
 from didax.core import config, dtypes
-from didax.core.errors import api_boundary, message, strip_internal_frames
+from didax.core.errors import TracerArrayConversionError, api_boundary, message, strip_internal_frames
 from didax.core.given import give
 from didax.core.primitive import eager_trace
 from didax.core.tracing import Tracer, known_value, set_current_trace
@@ -198,19 +198,28 @@ def _item(self: Array, *args: Any) -> Any:
     value = known_value(self)
     if isinstance(self, Tracer) and value is not None and not config.state().as_in_jax:
         self.check_has_no_slope("The result of item", "lax.stop_gradient(x).item()")
-    return np.asarray(self if value is None else value).item(*args)
+    return _numbers(self if value is None else value).item(*args)
 
 
 @api_boundary
 def _tolist(self: Array) -> Any:
     """Return the elements as nested lists of Python scalars."""
-    return np.asarray(self).tolist()
+    return _numbers(self).tolist()
 
 
 @api_boundary
 def _tobytes(self: Array, order: str = "C") -> bytes:
     """Return the bytes of the elements in row-major order."""
-    return np.asarray(self).tobytes(order)  # type: ignore[arg-type]
+    return _numbers(self).tobytes(order)  # type: ignore[arg-type]
+
+
+def _numbers(x: Array) -> np.ndarray[Any, Any]:
+    """The array as NumPy's, for what makes objects of Python of it."""
+    if isinstance(x, Tracer) and x.known() is None:
+        rule = "A traced array has no numbers to take out: they are not known while tracing."
+        fix = "Keep it an array, take them out of the function's result, or show them with didax.debug.print."
+        raise TracerArrayConversionError(message(rule, *x.facts(), fix=fix))
+    return np.asarray(x)
 
 
 def _length(self: Array) -> int:

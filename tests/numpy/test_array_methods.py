@@ -171,6 +171,17 @@ def tracer_type() -> type:
     return found[0]
 
 
+@pytest.mark.parametrize("take", [lambda x: x.item(), lambda x: x.tolist(), lambda x: x.tobytes()])
+def test_numbers_of_a_traced_array_cannot_be_taken_out(take):
+    with pytest.raises(dx.errors.TracerArrayConversionError) as error:
+        dx.jit(lambda x: take(x))(dnp.ones(1))
+    rule, *facts, fix = str(error.value).splitlines()
+    assert rule == "A traced array has no numbers to take out: they are not known while tracing."
+    assert (
+        facts[0].startswith("  value: float32[1], traced by jit of <lambda>") and "didax.debug.print" in fix
+    )
+
+
 def test_what_is_left_out_names_the_way_to_the_same_end():
     x = dnp.ones(2)
     for name in (*array_methods.ABSENT, *array_methods.OF_TENSORS):
