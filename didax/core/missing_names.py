@@ -16,7 +16,9 @@ Read next: `modules.py`, whose `on_access` gives a module its `__getattr__`.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterable
+from opcode import opmap
 from types import ModuleType
 from typing import Any
 
@@ -83,17 +85,46 @@ class MissingNameError(AttributeError):
 
     def __str__(self) -> str:
         module, name = self.args
-        rule = f"module {module!r} has no attribute {name!r}"
-        if name.startswith("_"):
-            return rule
-        if instead := _INSTEAD.get(name.lower().replace("_", "")):
-            return f"{rule}.\n{instead}"
-        if homes := [f"{place}.{name}" for place in _PUBLIC if name in _names(place)]:
-            return f"{rule}.\nUse {_choice(homes)}."
-        for place in (module, *_PUBLIC):
-            if alike := _alike(name, _names(place)):
-                return f"{rule}.\nDid you mean {_choice(f'{place}.{other}' for other in alike)}?"
-        return rule
+        return f"module {module!r} has no attribute {name!r}" + _advice(module, name)
+
+
+class MissingImportError(ImportError):
+    """The same, where `from module import name` asks.
+
+    >>> from didax.nn import Linear
+    Traceback (most recent call last):
+    didax.core.missing_names.MissingImportError: cannot import name 'Linear' from 'didax.nn'.
+    A model is a function of a tree of arrays, its parameters: write x @ w + b.
+    """
+
+    def __str__(self) -> str:
+        module, name = self.args
+        return f"cannot import name {name!r} from {module!r}" + _advice(module, name)
+
+
+def missing(module: str, name: str) -> AttributeError | ImportError:
+    """The error for the `__getattr__` of a module to raise.
+
+    Python would throw an AttributeError away where an import statement asks, and raise one without advice; so this
+    looks at the instruction that asks. A submodule that is being imported is found by Python itself.
+    """
+    asking = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    is_import = asking.f_code.co_code[asking.f_lasti] == opmap["IMPORT_FROM"]
+    is_import = is_import and f"{module}.{name}" not in sys.modules
+    return (MissingImportError if is_import else MissingNameError)(module, name)
+
+
+def _advice(module: str, name: str) -> str:
+    if name.startswith("_"):
+        return ""
+    if instead := _INSTEAD.get(name.lower().replace("_", "")):
+        return f".\n{instead}"
+    if homes := [f"{place}.{name}" for place in _PUBLIC if name in _names(place)]:
+        return f".\nUse {_choice(homes)}."
+    for place in (module, *_PUBLIC):
+        if alike := _alike(name, _names(place)):
+            return f".\nDid you mean {_choice(f'{place}.{other}' for other in alike)}?"
+    return ""
 
 
 def _names(place: str) -> list[str]:
