@@ -12,7 +12,7 @@ compiled, mapped and differentiated. Read next: `didax/passes/checkify.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from didax.core.errors import (
     message,
 )
 from didax.core.jaxpr import eval_jaxpr
+from didax.core.modules import on_access
 from didax.core.tracing import Tracer
 from didax.debug._check import bind_check, check
 from didax.passes.checkify import Report, Site, add_checks, checkify_jaxpr
@@ -64,6 +65,9 @@ __all__ = [
     "nan_checks",
     "user_checks",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.jaxpr_print import register_param_type
+from didax.core.modules import on_access
 from didax.core.primitive import Primitive
 from didax.primitives.checkpoint import Offloadable, Policy, Verdict, checkpoint_name_p
 from didax.primitives.dot import BilinearContraction, dot_general_p
@@ -39,6 +40,9 @@ __all__ = [
     "save_from_both_policies",
     "save_only_these_names",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 Saveable = Verdict.SAVEABLE
 Recompute = Verdict.RECOMPUTE

@@ -22,19 +22,23 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from didax.core import dtypes, job, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
+from didax.core.modules import on_access
 from didax.core.sharding import NamedSharding
 from didax.runtime.array import ConcreteArray, PlacedArray
 from didax.runtime.sharded import ShardedArray, from_callback
 from didax.runtime.tensor_files import TensorFile, write
 
 __all__ = ["restore", "save", "steps"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 _FORMAT = "didax checkpoint 1"
 _MANIFEST = "manifest.json"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from didax.api.custom import custom_vmap
 from didax.core import pytree
+from didax.core.modules import on_access
 from didax.lax.loops import map as lax_map
 
 __all__ = ["custom_vmap", "sequential_vmap"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")

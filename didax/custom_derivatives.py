@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from didax.api.custom import custom_jvp, custom_vjp
 from didax.api.custom_call import tracers_in
@@ -27,6 +27,7 @@ from didax.core.array_ops import instantiate
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
 from didax.core.jaxpr import eval_jaxpr
+from didax.core.modules import on_access
 from didax.core.source import describe_function
 from didax.core.tracing import Tracer
 from didax.primitives.custom.linear_map import LinearMap, linear_map_p
@@ -42,6 +43,9 @@ __all__ = [
     "linear_call",
     "zero_from_primal",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 @api_boundary

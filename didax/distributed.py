@@ -17,11 +17,15 @@ from typing import TYPE_CHECKING, Any
 from didax.api.clusters import METHODS, Place
 from didax.core import job
 from didax.core.errors import api_boundary, message
+from didax.core.modules import on_access
 
 if TYPE_CHECKING:
     from didax.xla.distributed import Connections
 
 __all__ = ["initialize", "is_initialized", "shutdown"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 _held: Connections | None = None
 

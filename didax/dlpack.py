@@ -8,17 +8,21 @@ may write to shared memory: copy first. Read next: `xla/dlpack.py` (capsules), `
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from didax.api.devices import device_put
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.errors import api_boundary, message
+from didax.core.modules import on_access
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.runtime.array import ConcreteArray, sharing
 
 __all__ = ["from_dlpack", "is_supported_dtype"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 @api_boundary

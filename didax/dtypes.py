@@ -9,7 +9,7 @@ tangents of integers. Read next: `core/dtypes.py`, which defines promotion.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -31,6 +31,7 @@ from didax.core.dtypes import dtype as _named
 from didax.core.dtypes import issubdtype as _issubdtype
 from didax.core.dtypes import result_type as _result_type
 from didax.core.errors import TypePromotionError, api_boundary, message
+from didax.core.modules import on_access
 
 bfloat16 = np.dtype(ml_dtypes.bfloat16).type
 
@@ -38,6 +39,9 @@ __all__ = [
     "TypePromotionError", "bfloat16", "canonicalize_dtype", "extended", "finfo", "float0", "iinfo",
     "issubdtype", "itemsize_bits", "prng_key", "result_type", "scalar_type_of",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 def issubdtype(a: Any, b: Any) -> bool:

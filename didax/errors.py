@@ -39,7 +39,7 @@ from didax.core.errors import (
     TypePromotionError,
     UnexpectedTracerError,
 )
-from didax.core.missing_names import MissingNameError
+from didax.core.missing_names import MissingImportError, MissingNameError, missing
 
 __all__ = [
     "ArgumentError",
@@ -53,6 +53,7 @@ __all__ = [
     "JaxprTypeError",
     "KeyReuseError",
     "KeyReuseWarning",
+    "MissingImportError",
     "MissingNameError",
     "MissingRuleError",
     "NaNError",
@@ -75,7 +76,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name != "JaxRuntimeError":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise missing(__name__, name)
     from didax.xla import client
 
     return client.xe.JaxRuntimeError

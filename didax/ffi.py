@@ -11,12 +11,13 @@ which. Names and arguments follow `jax.ffi`. Read next: `docs/ffi.md`; `didax/pr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from didax.api.flat import as_array
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
+from didax.core.modules import on_access
 from didax.primitives.callback import VMAP_METHODS
 from didax.primitives.ffi import Layouts, ffi_call_p
 from didax.xla import ffi
@@ -33,6 +34,9 @@ __all__ = [
     "register_ffi_type",
     "register_ffi_type_id",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 @api_boundary

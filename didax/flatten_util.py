@@ -9,14 +9,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import didax.numpy as dnp
 from didax import lax, tree
 from didax.core.errors import api_boundary, message
+from didax.core.modules import on_access
 from didax.core.value import Array
 
 __all__ = ["ravel_pytree"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 @api_boundary

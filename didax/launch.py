@@ -22,7 +22,12 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from typing import IO, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn
+
+from didax.core.modules import on_access as _on_access
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _on_access(__name__)
 
 _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 

@@ -15,6 +15,9 @@ Didax tells, under the names that JAX gives them:
 Durations come as time spans and, when they begin, as scalars too. A program may record events of its own.
 """
 
+from typing import TYPE_CHECKING
+
+from didax.core.modules import on_access
 from didax.core.monitoring import durations, events, scalars, spans
 
 __all__ = [
@@ -32,6 +35,9 @@ __all__ = [
     "unregister_event_time_span_listener",
     "unregister_scalar_listener",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 record_event = events.record
 record_event_duration_secs = durations.record

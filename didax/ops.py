@@ -10,19 +10,23 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import didax.numpy as dnp
 from didax.core import dtypes
 from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
+from didax.core.modules import on_access
 from didax.core.tracing import known_value
 from didax.core.value import Array
 from didax.primitives.reductions import greatest, least
 from didax.primitives.window_positions import GatherScatterMode
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 @api_boundary

@@ -18,11 +18,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from didax.api.profile_analysis import places_in
 from didax.api.profile_report import Profile
 from didax.core.errors import message
+from didax.core.modules import on_access
 from didax.xla import profiling
 from didax.xla.profiling import (
     ProfileData,
@@ -51,6 +52,9 @@ __all__ = [
     "stop_trace",
     "trace",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 

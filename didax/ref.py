@@ -13,13 +13,14 @@ A compiled program that writes to a part of a Ref changes the memory it is in: t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from didax.api.ref_programs import own_value
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
 from didax.core.given import give
+from didax.core.modules import on_access
 from didax.core.primitive import Primitive, Trace, eager_trace
 from didax.core.ref import Cell, Ref
 from didax.core.ref import RefType as AbstractRef
@@ -50,6 +51,9 @@ __all__ = [
     "set",
     "swap",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 @api_boundary

@@ -15,6 +15,7 @@ from didax.api.placement import get_abstract_mesh, get_mesh, set_mesh
 from didax.core import config
 from didax.core.errors import message
 from didax.core.mesh import AbstractMesh, AxisType, Mesh
+from didax.core.missing_names import missing
 from didax.core.sharding import DuplicateSpecError, IndivisibleError, NamedSharding, PartitionSpec, Sharding
 
 if TYPE_CHECKING:
@@ -79,4 +80,4 @@ def __getattr__(name: str) -> Any:
         from didax.core.manual_axes import ManualAxisType
 
         return ManualAxisType
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise missing(__name__, name)

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from didax import tree
 from didax.api.autodiff import jvp, vjp
+from didax.core.modules import on_access
 from didax.extend import testing
 
 __all__ = ["check_grads", "check_jvp", "check_vjp"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 def _close(found: Any, wanted: Any, atol: float | None, rtol: float | None, error: float, what: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from didax import tree
 from didax.core import pytree
+from didax.core.missing_names import missing
 from didax.core.pytree import (
     KeyEntry,
     KeyPath,
@@ -93,7 +94,7 @@ _LAZY = {"DictKey", "FlattenedIndexKey", "GetAttrKey", "PyTreeDef", "SequenceKey
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise missing(__name__, name)
     return getattr(pytree, name)
 
 

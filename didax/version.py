@@ -14,6 +14,12 @@ from __future__ import annotations
 import os
 import re
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from didax.core.modules import on_access as _on_access
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _on_access(__name__)
 
 __version__ = "0.1.0"
 

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import os
 import pickle
 import pkgutil
 import re
@@ -180,6 +181,18 @@ def test_public_modules_are_attributes() -> None:
         (dx.nn, "Dropout", "Write numpy.where(random.bernoulli(key, keep, x.shape), x / keep, 0.0)."),
         (dx, "manual_seed", "Make a key, key = didax.random.key(seed), and pass it to each draw."),
         (dx.scipy.integrate, "odeint", "Use didax.experimental.ode.odeint."),
+        (dnp, "cat", "Use didax.numpy.concatenate."),
+        (
+            dx.nn.initializers,
+            "functional",
+            "Activations are in didax.nn, convolutions and pooling in didax.lax, "
+            "norms and losses a line each.",
+        ),
+        (dx, "linalg", "Use didax.numpy.linalg or didax.lax.linalg or didax.scipy.linalg."),
+        (dx.sharding, "Shardng", "Did you mean didax.sharding.Sharding?"),
+        (dx.scipy.linalg, "solve_triangle", "Did you mean didax.scipy.linalg.solve_triangular?"),
+        (dx.tree_util, "tree_mapp", "Did you mean didax.tree_util.tree_map?"),
+        (dx.image, "vq", "Use didax.scipy.cluster.vq.vq."),
     ],
 )
 def test_a_missing_name_says_where_such_a_name_is(module: Any, name: str, advice: str) -> None:
@@ -188,6 +201,41 @@ def test_a_missing_name_says_where_such_a_name_is(module: Any, name: str, advice
     assert str(error.value) == f"module {module.__name__!r} has no attribute {name!r}.\n{advice}"
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
     assert not hasattr(module, name)
+
+
+@pytest.mark.parametrize(
+    ("statement", "text"),
+    [
+        (
+            "from didax.nn import Linear",
+            "cannot import name 'Linear' from 'didax.nn'.\nA model is a function of",
+        ),
+        ("from didax import sin", "cannot import name 'sin' from 'didax'.\nUse didax.numpy.sin"),
+        (
+            "from didax.tree_util import tree_mapp",
+            "from 'didax.tree_util'.\nDid you mean didax.tree_util.tree_map",
+        ),
+        ("from didax.checkpoints import load", "from 'didax.checkpoints'.\nUse didax.checkpoints.restore"),
+    ],
+)
+def test_an_import_of_a_missing_name_says_where_such_a_name_is(statement: str, text: str) -> None:
+    with pytest.raises(dx.errors.MissingImportError) as error:
+        exec(statement)
+    assert text in str(error.value)
+    assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
+
+
+def test_a_module_that_is_being_imported_is_found_before_it_is_an_attribute(tmp_path: Path) -> None:
+    """As where modules import each other: Python then looks for it among the modules."""
+    (tmp_path / "house").mkdir()
+    head = "from didax.core.modules import on_access\n__getattr__, __dir__ = on_access(__name__)\n"
+    (tmp_path / "house/__init__.py").write_text(head)
+    (tmp_path / "house/one.py").write_text("from house import two\n")
+    (tmp_path / "house/two.py").write_text("from house import one\nx = 1\n")
+    program = "import house.one; print(house.one.two.x)"
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    env = os.environ | {"PYTHONPATH": path}
+    assert subprocess.check_output([sys.executable, "-c", program], text=True, env=env) == "1\n"
 
 
 def test_a_private_name_gets_no_advice() -> None:

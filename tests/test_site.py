@@ -29,6 +29,20 @@ def test_every_public_name_has_a_docstring():
     assert not {module: names for module in reference.MODULES if (names := reference.undocumented(module))}
 
 
+def test_every_public_module_says_where_a_missing_name_is():
+    import reference
+
+    from didax.core.missing_names import MissingNameError
+
+    def says(module):
+        try:
+            return importlib.import_module(module).no_such_name
+        except AttributeError as error:
+            return isinstance(error, MissingNameError)
+
+    assert not [module for module in reference.MODULES if not says(module)]
+
+
 def test_every_public_name_has_an_example():
     import reference
 

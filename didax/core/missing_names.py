@@ -16,7 +16,9 @@ Read next: `modules.py`, whose `on_access` gives a module its `__getattr__`.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterable
+from opcode import opmap
 from types import ModuleType
 from typing import Any
 
@@ -26,13 +28,15 @@ _PUBLIC = (
     "didax", "didax.numpy", "didax.lax", "didax.nn", "didax.random", "didax.tree", "didax.numpy.linalg",
     "didax.numpy.fft", "didax.scipy", "didax.scipy.special", "didax.scipy.linalg", "didax.scipy.stats",
     "didax.scipy.signal", "didax.scipy.optimize", "didax.scipy.integrate", "didax.scipy.interpolate",
-    "didax.scipy.ndimage", "didax.scipy.spatial.transform", "didax.lax.linalg", "didax.nn.initializers",
-    "didax.image", "didax.ops", "didax.debug", "didax.sharding", "didax.dtypes", "didax.errors",
-    "didax.custom_derivatives", "didax.checkpoint_policies", "didax.flatten_util", "didax.tree_util",
-    "didax.test_util", "didax.profiler", "didax.export", "didax.experimental", "didax.experimental.jet",
-    "didax.experimental.ode", "didax.experimental.rnn", "didax.experimental.sparse",
-    "didax.experimental.sparse_derivatives", "didax.example_libraries.optimizers",
-    "didax.example_libraries.stax",
+    "didax.scipy.ndimage", "didax.scipy.fft", "didax.scipy.spatial.transform", "didax.scipy.sparse.linalg",
+    "didax.scipy.cluster.vq", "didax.lax.linalg", "didax.nn.initializers", "didax.image", "didax.ops", "didax.debug",
+    "didax.sharding", "didax.checkpoints", "didax.dtypes", "didax.errors", "didax.custom_derivatives",
+    "didax.custom_batching", "didax.checkpoint_policies", "didax.flatten_util", "didax.tree_util", "didax.test_util",
+    "didax.profiler", "didax.export", "didax.ffi", "didax.stages", "didax.typing", "didax.distributed",
+    "didax.experimental", "didax.experimental.implicit", "didax.experimental.jet", "didax.experimental.ode",
+    "didax.experimental.rnn", "didax.experimental.sparse", "didax.experimental.sparse_derivatives",
+    "didax.experimental.mesh_utils", "didax.experimental.multihost_utils", "didax.example_libraries.optimizers",
+    "didax.example_libraries.stax", "didax.extend.core", "didax.extend.rules",
 )  # fmt: skip
 
 # What takes the place of names of PyTorch, Keras and SciPy: none of these is a name of Didax, and the names of Didax
@@ -41,14 +45,18 @@ _MODEL = "A model is a function of a tree of arrays, its parameters"
 _INSTEAD = {
     "adam": "An optimizer is a function of gradients and a state: write one with didax.tree.map, or use optax.",
     "batchnorm": "The running averages are arguments and results: loss(params, stats, x) with has_aux=True.",
+    "cat": "Use didax.numpy.concatenate.",
     "crossentropy": "Write -(nn.one_hot(label, n) * nn.log_softmax(logits)).sum(-1).",
     "dropout": "Write numpy.where(random.bernoulli(key, keep, x.shape), x / keep, 0.0).",
     "embedding": "Index the table: table[tokens].",
     "fromnumpy": "Use didax.numpy.asarray.",
+    "functional": "Activations are in didax.nn, convolutions and pooling in didax.lax, norms and losses a line each.",
     "layernorm": "Use didax.nn.standardize, then multiply by the scale and add the bias.",
     "linear": f"{_MODEL}: write x @ w + b.",
     "load": "Use didax.checkpoints.restore for trees of arrays, or didax.numpy.load for files of NumPy.",
     "manualseed": "Make a key, key = didax.random.key(seed), and pass it to each draw.",
+    "mm": "Write x @ y.",
+    "model": f"{_MODEL}.",
     "module": f"{_MODEL}; didax.tree_util.register_dataclass makes a class such a tree.",
     "mseloss": "Write ((x - y) ** 2).mean().",
     "nograd": "Nothing is recorded outside of didax.grad; didax.lax.stop_gradient keeps a value out of a derivative.",
@@ -77,17 +85,46 @@ class MissingNameError(AttributeError):
 
     def __str__(self) -> str:
         module, name = self.args
-        rule = f"module {module!r} has no attribute {name!r}"
-        if name.startswith("_"):
-            return rule
-        if instead := _INSTEAD.get(name.lower().replace("_", "")):
-            return f"{rule}.\n{instead}"
-        if homes := [f"{place}.{name}" for place in _PUBLIC if name in _names(place)]:
-            return f"{rule}.\nUse {_choice(homes)}."
-        for place in (module, *_PUBLIC):
-            if alike := _alike(name, _names(place)):
-                return f"{rule}.\nDid you mean {_choice(f'{place}.{other}' for other in alike)}?"
-        return rule
+        return f"module {module!r} has no attribute {name!r}" + _advice(module, name)
+
+
+class MissingImportError(ImportError):
+    """The same, where `from module import name` asks.
+
+    >>> from didax.nn import Linear
+    Traceback (most recent call last):
+    didax.core.missing_names.MissingImportError: cannot import name 'Linear' from 'didax.nn'.
+    A model is a function of a tree of arrays, its parameters: write x @ w + b.
+    """
+
+    def __str__(self) -> str:
+        module, name = self.args
+        return f"cannot import name {name!r} from {module!r}" + _advice(module, name)
+
+
+def missing(module: str, name: str) -> AttributeError | ImportError:
+    """The error for the `__getattr__` of a module to raise.
+
+    Python would throw an AttributeError away where an import statement asks, and raise one without advice; so this
+    looks at the instruction that asks. A submodule that is being imported is found by Python itself.
+    """
+    asking = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    is_import = asking.f_code.co_code[asking.f_lasti] == opmap["IMPORT_FROM"]
+    is_import = is_import and f"{module}.{name}" not in sys.modules
+    return (MissingImportError if is_import else MissingNameError)(module, name)
+
+
+def _advice(module: str, name: str) -> str:
+    if name.startswith("_"):
+        return ""
+    if instead := _INSTEAD.get(name.lower().replace("_", "")):
+        return f".\n{instead}"
+    if homes := [f"{place}.{name}" for place in _PUBLIC if name in _names(place)]:
+        return f".\nUse {_choice(homes)}."
+    for place in (module, *_PUBLIC):
+        if alike := _alike(name, _names(place)):
+            return f".\nDid you mean {_choice(f'{place}.{other}' for other in alike)}?"
+    return ""
 
 
 def _names(place: str) -> list[str]:
@@ -98,8 +135,9 @@ def _names(place: str) -> list[str]:
 
 
 def _is_public(place: str, name: str, value: Any) -> bool:
-    is_imported = isinstance(value, ModuleType) and value.__name__ != f"{place}.{name}"
-    return not name.startswith("_") and not is_imported
+    home = f"{place}.{name}"
+    is_other = isinstance(value, ModuleType) and (value.__name__ != home or home not in _PUBLIC)
+    return not name.startswith("_") and not is_other
 
 
 def _alike(name: str, others: list[str]) -> list[str]:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from didax.core.missing_names import MissingNameError
+from didax.core.missing_names import missing
 
 
 def on_access(
@@ -29,7 +29,7 @@ def on_access(
             return importlib.import_module(f"{package}.{name}")  # which makes it an attribute of the package
         if name in homes:
             return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
-        raise MissingNameError(package, name)
+        raise missing(package, name)
 
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules, *homes})

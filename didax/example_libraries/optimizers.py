@@ -21,11 +21,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import didax.numpy as dnp
 from didax import tree, tree_util
 from didax.core.errors import message
+from didax.core.modules import on_access as _on_access
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _on_access(__name__)
 
 Schedule = Callable[[Any], Any]
 Step = int

@@ -24,11 +24,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import didax.numpy as dnp
 from didax import lax, nn, random
 from didax.core.errors import message
+from didax.core.modules import on_access as _on_access
 from didax.nn import (
     elu,
     gelu,
@@ -42,6 +43,9 @@ from didax.nn import (
     standardize,
 )  # fmt: skip
 from didax.nn.initializers import glorot_normal, normal, ones, zeros
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _on_access(__name__)
 
 Shape = tuple[int, ...]
 Layer = tuple[Callable[..., Any], Callable[..., Any]]

@@ -12,15 +12,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import didax.numpy as dnp
 from didax import lax
 from didax.api.jacobians import jacfwd
 from didax.core import dtypes, pytree
 from didax.core.errors import api_boundary
+from didax.core.modules import on_access
 
 __all__ = ["fixed_point", "root"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 @api_boundary

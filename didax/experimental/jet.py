@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from didax.api.flat import (
     FlatFunction,
@@ -23,9 +23,13 @@ from didax.api.tangents import check_tangents
 from didax.core import pytree
 from didax.core.array_ops import instantiate
 from didax.core.errors import ArgumentError, api_boundary, message
+from didax.core.modules import on_access
 from didax.transforms.jet import jet_flat, scaled
 
 __all__ = ["jet"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 @api_boundary

@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from didax.core.errors import api_boundary
 from didax.core.layout import Format, Layout, check_rank
+from didax.core.modules import on_access
 
 __all__ = ["Format", "Layout", "with_layout_constraint"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 T = TypeVar("T")
 

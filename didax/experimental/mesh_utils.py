@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from didax.api.devices import devices as all_devices
 from didax.core.errors import api_boundary, message
+from didax.core.modules import on_access
 
 __all__ = ["create_device_mesh", "create_hybrid_device_mesh", "device_kind_handler_dict"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 device_kind_handler_dict: dict[str, Callable[..., np.ndarray[Any, Any] | None]] = {}
 """Functions `(shape, devices, contiguous_submeshes=)` by the kind of device, which a program adds.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from didax.core import job, pytree
 from didax.core.avals import aval_of
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.mesh import Mesh
+from didax.core.modules import on_access
 from didax.core.sharding import NamedSharding, PartitionSpec
 from didax.core.value import Array
 from didax.passes.key_reuse import holds_keys
@@ -41,6 +42,9 @@ __all__ = [
     "reached_preemption_sync_point",
     "sync_global_devices",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 @api_boundary

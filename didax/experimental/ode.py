@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import didax.numpy as dnp
 from didax import lax
@@ -31,6 +31,7 @@ from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
 from didax.core.jaxpr import Jaxpr
+from didax.core.modules import on_access
 from didax.core.source import describe_function
 from didax.core.tracing import Tracer
 from didax.primitives.call import jit_p
@@ -41,6 +42,9 @@ from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 
 __all__ = ["odeint"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 Values = Sequence[Any]
 

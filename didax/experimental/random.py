@@ -13,7 +13,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ import didax.numpy as dnp
 from didax import random
 from didax.core import dtypes, pytree
 from didax.core.errors import api_boundary, message
+from didax.core.modules import on_access
 from didax.core.primitive import eager_trace
 from didax.core.ref import Ref
 from didax.core.tracing import current_trace
@@ -29,6 +30,9 @@ from didax.numpy.promotion import ArrayLike, DTypeLike
 from didax.ref import addupdate, new_ref
 
 __all__ = ["StatefulPRNG", "stateful_rng"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 Size = int | Sequence[int] | None
 

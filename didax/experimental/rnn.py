@@ -14,7 +14,7 @@ both modes; JAX's is a call of cuDNN.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ import didax.numpy as dnp
 from didax import lax, nn, random
 from didax.api.options import default_matmul_precision
 from didax.core.errors import api_boundary, message
+from didax.core.modules import on_access
 from didax.core.value import Array
 
 __all__ = [
@@ -32,6 +33,9 @@ __all__ = [
     "swap_lstm_gates",
     "unpack_lstm_weights",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 Weights = dict[int, Array]  # by layer, and in it by direction: 2 layer + direction
 

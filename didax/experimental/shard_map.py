@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from didax.api import shard_map as _today
 from didax.core.errors import api_boundary
+from didax.core.modules import on_access
 
 __all__ = ["shard_map"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 @api_boundary

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,11 +23,15 @@ from didax.api.vmap import vmap
 from didax.core import dtypes, pytree
 from didax.core.avals import aval_of
 from didax.core.errors import api_boundary, message
+from didax.core.modules import on_access
 from didax.core.tracing import Tracer
 from didax.flatten_util import ravel_pytree
 from didax.passes.sparsity import Dependence, dependence
 
 __all__ = ["SparseJacobian", "sparse_hessian", "sparse_jacobian"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 @api_boundary

@@ -8,6 +8,9 @@ A program is saved for the types of its arguments, whose shapes may have names i
 Read next: `docs/export.md`; `_exported.py`, `_symbolic.py`, `_file.py`.
 """
 
+from typing import TYPE_CHECKING
+
+from didax.core.modules import on_access
 from didax.export._exported import (
     DisabledSafetyCheck,
     Exported,
@@ -36,3 +39,6 @@ __all__ = [
     "symbolic_args_specs",
     "symbolic_shape",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)

@@ -8,7 +8,7 @@ next: `docs/extending.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import Effect
@@ -25,6 +25,7 @@ from didax.core.jaxpr import eval_jaxpr as _eval_jaxpr
 from didax.core.jaxpr_check import check_jaxpr as _check_jaxpr
 from didax.core.jaxpr_parse import num_consts, parse_jaxpr
 from didax.core.jaxpr_print import register_param_type
+from didax.core.modules import on_access
 from didax.core.primitive import Primitive, Trace
 from didax.core.tracing import Tracer, current_trace
 from didax.core.tracing import run_under as _run_under
@@ -35,6 +36,9 @@ __all__ = [
     "current_trace", "eval_jaxpr", "jaxpr_as_fun", "nested_jaxprs", "num_consts", "parse_jaxpr",
     "register_param_type", "run_under",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 JaxprEqn = Eqn
 T = TypeVar("T")

@@ -8,6 +8,12 @@ Read next: `docs/extending.md`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from didax.core.dtypes import ExtendedDtype, as_extended, extended, register_extended
+from didax.core.modules import on_access
 
 __all__ = ["ExtendedDtype", "as_extended", "extended", "register_extended"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)

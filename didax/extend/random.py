@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from didax.api.flat import as_array
 from didax.api.vmap import vmap
 from didax.core.avals import aval_of
 from didax.core.errors import ArgumentError, api_boundary, message
+from didax.core.modules import on_access
 from didax.primitives.keys import PRNGImpl
 from didax.primitives.rbg import rbg as rbg_prng_impl
 from didax.primitives.rbg import unsafe_rbg as unsafe_rbg_prng_impl
@@ -29,6 +30,9 @@ __all__ = [
     "PRNGImpl", "define_prng_impl", "random_seed", "rbg_prng_impl", "seed_with_impl", "threefry_2x32",
     "threefry_prng_impl", "unsafe_rbg_prng_impl",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 UINT32 = np.dtype(np.uint32)
 _BUILT_IN = (threefry_prng_impl, rbg_prng_impl, unsafe_rbg_prng_impl)

@@ -8,7 +8,10 @@ is written as a function of arrays: `lower_as`. Read next: `docs/extending.md`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from didax.core.array_ops import Zero, add_tangents, instantiate
+from didax.core.modules import on_access
 from didax.primitives.families import Elementwise, binary, unary
 from didax.primitives.shape import LinearUnary
 from didax.transforms.batching import AxisData, move_batch_axis
@@ -20,3 +23,6 @@ __all__ = [
     "AxisData", "Elementwise", "FunctionContext", "LinearUnary", "Undef", "Value", "Zero", "add_tangents", "binary",
     "instantiate", "is_undef", "lower_as", "move_batch_axis", "unary",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -33,6 +33,7 @@ from didax.core.errors import MissingRuleError, message
 from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_parse import num_consts, parse_jaxpr
 from didax.core.jaxpr_print import jaxpr_text
+from didax.core.modules import on_access
 from didax.core.primitive import Primitive, infer
 from didax.core.rule_types import as_list, check_numpy
 from didax.primitives.keys import KeyDtype
@@ -44,6 +45,9 @@ from didax.xla.lowering import lower_module
 __all__ = [
     "RTOL", "Trial", "assert_close", "check", "check_grads", "check_jvp", "check_linearize", "check_vjp", "random_like",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 F = Callable[..., Any]
 _NARROW = (np.dtype("float16"), np.dtype(ml_dtypes.bfloat16))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,12 +19,16 @@ from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.dims import as_length, is_symbolic, max_dim, may_exceed
 from didax.core.errors import ArgumentError, ConcretizationTypeError, message
+from didax.core.modules import on_access
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, as_array
 from didax.numpy.reductions import canonical_axes
 from didax.primitives.dot import Precision
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 class ResizeMethod(enum.Enum):

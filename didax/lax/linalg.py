@@ -9,10 +9,11 @@ unique. `didax.numpy.linalg` is the friendlier layer above. Read next: `primitiv
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from didax.core.avals import aval_of
 from didax.core.errors import ArgumentError, message
+from didax.core.modules import on_access
 from didax.lax.operands import operation
 from didax.lax.qdwh import qdwh
 from didax.primitives.elementwise import add, mul
@@ -31,6 +32,9 @@ __all__ = [
     "hessenberg", "householder_product", "lu", "lu_pivots_to_permutation", "ormqr", "qdwh", "qr", "schur", "svd",
     "symmetric_product", "triangular_solve", "tridiagonal", "tridiagonal_solve",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 class SvdAlgorithm(enum.Enum):

@@ -18,7 +18,12 @@ from didax.api.vmap import vmap
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import PYTHON_SCALARS
-from didax.core.errors import ArgumentError, message
+from didax.core.errors import (
+    ArgumentError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    message,
+)
 from didax.core.primitive import Primitive
 from didax.core.tracing import constant_value
 from didax.primitives import elementwise as el
@@ -86,7 +91,13 @@ def is_identity(init: Any, identity: Any) -> bool:
 def _monoid_of(name: str, on_scalars: Callable[..., Any], found: Sequence[np.dtype[Any]]) -> Primitive | None:
     """Return the binary primitive that a computation applies to two scalars, if it does nothing else."""
     scalars = [ShapedArray((), dtype) for dtype in found]
-    jaxpr, captured = trace_to_jaxpr(on_scalars, [*scalars, *scalars], what=name)
+    try:
+        jaxpr, captured = trace_to_jaxpr(on_scalars, [*scalars, *scalars], what=name)
+    except (TracerBoolConversionError, TracerIntegerConversionError) as error:
+        rule = f"The computation of {name} makes one element of two, by operations on arrays."
+        fix = "Pass didax.lax.max, .min, .add or .mul, or a function of two scalars that uses such."
+        facts = (f"elements: {', '.join(map(str, scalars))}", f"it raised: {type(error).__name__}")
+        raise TypeError(message(rule, *facts, fix=fix)) from error
     if len(found) != 1 or captured or len(jaxpr.eqns) != 1:
         return None
     eqn = jaxpr.eqns[0]

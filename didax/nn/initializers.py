@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import didax.numpy as dnp
 from didax import lax, random
 from didax.core import dtypes
 from didax.core.errors import check_choice, message
+from didax.core.modules import on_access as _on_access
 from didax.core.value import Array
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _on_access(__name__)
 
 Initializer = Callable[..., Array]
 Axes = int | Sequence[int]

@@ -19,7 +19,7 @@ from didax.api.devices import device_put
 from didax.api.jit import jit
 from didax.api.results import array_function
 from didax.core import config, dtypes
-from didax.core.errors import api_boundary, message, strip_internal_frames
+from didax.core.errors import TracerArrayConversionError, api_boundary, message, strip_internal_frames
 from didax.core.given import give
 from didax.core.primitive import eager_trace
 from didax.core.tracing import Tracer, known_value, set_current_trace
@@ -198,19 +198,28 @@ def _item(self: Array, *args: Any) -> Any:
     value = known_value(self)
     if isinstance(self, Tracer) and value is not None and not config.state().as_in_jax:
         self.check_has_no_slope("The result of item", "lax.stop_gradient(x).item()")
-    return np.asarray(self if value is None else value).item(*args)
+    return _numbers(self if value is None else value).item(*args)
 
 
 @api_boundary
 def _tolist(self: Array) -> Any:
     """Return the elements as nested lists of Python scalars."""
-    return np.asarray(self).tolist()
+    return _numbers(self).tolist()
 
 
 @api_boundary
 def _tobytes(self: Array, order: str = "C") -> bytes:
     """Return the bytes of the elements in row-major order."""
-    return np.asarray(self).tobytes(order)  # type: ignore[arg-type]
+    return _numbers(self).tobytes(order)  # type: ignore[arg-type]
+
+
+def _numbers(x: Array) -> np.ndarray[Any, Any]:
+    """The array as NumPy's, for what makes objects of Python of it."""
+    if isinstance(x, Tracer) and x.known() is None:
+        rule = "A traced array has no numbers to take out: they are not known while tracing."
+        fix = "Keep it an array, take them out of the function's result, or show them with didax.debug.print."
+        raise TracerArrayConversionError(message(rule, *x.facts(), fix=fix))
+    return np.asarray(x)
 
 
 def _length(self: Array) -> int:
@@ -269,20 +278,21 @@ def _immutable(attempt: str, fix: str) -> Any:
 
 
 class Absent:
-    """An attribute of ndarray that these arrays lack.
+    """An attribute of ndarray, or of the tensors of other libraries, that these arrays lack.
 
-    Reading it raises an AttributeError that names the replacement, so `hasattr` is False.
+    Reading it raises an AttributeError that names the replacement, so `hasattr` is False, and `dir` leaves it out.
     """
 
-    def __init__(self, name: str, fix: str):
-        self.name, self.fix = name, fix
+    def __init__(self, name: str, fix: str, why: str = ""):
+        self.name, self.fix, self.why = name, fix, why
 
     @api_boundary
     def __get__(self, x: Array | None, owner: type) -> Any:
         if x is None:
             return self
-        rule = f"Arrays have no {self.name}: they are immutable, and where they are in memory is XLA's."
-        raise AttributeError(message(rule, f"array: {x.aval}", fix=self.fix))
+        raise AttributeError(
+            message(f"Arrays have no {self.name}{self.why}.", f"array: {x.aval}", fix=self.fix)
+        )
 
 
 _AS_NUMPY = "Use that of a NumPy array: np.asarray(x).{name}; np.array(x) is one to write to."
@@ -308,6 +318,41 @@ ABSENT = {
     "tostring": "Use x.tobytes().",
 }
 """The attributes of ndarray that are left out, each with what to write instead."""
+_WHY = ": they are immutable, and where they are in memory is XLA's"
+
+_FUNCTION = "Write what is computed as a function f, and differentiate it: didax.grad(f)(x)."
+_PLACE = "Use didax.device_put(x, device) for a device, x.astype(dtype) for a dtype."
+OF_TENSORS = {
+    "add_": "Write x = x + y: arrays do not change.",
+    "assign": "Write x = y, or x = x.at[i].set(v) for elements: arrays do not change.",
+    "backward": _FUNCTION,
+    "clone": "Use x.copy(), if at all: arrays do not change.",
+    "contiguous": "Leave it out.",
+    "cpu": _PLACE,
+    "cuda": _PLACE,
+    "detach": "Use didax.lax.stop_gradient(x).",
+    "dim": "Use x.ndim.",
+    "double": 'Use x.astype("float64").',
+    "expand": "Use didax.numpy.broadcast_to(x, shape).",
+    "float": 'Use x.astype("float32"), or float(x) for a number of Python.',
+    "grad": _FUNCTION,
+    "half": 'Use x.astype("float16").',
+    "int": 'Use x.astype("int32"), or int(x) for a number of Python.',
+    "long": 'Use x.astype("int64").',
+    "matmul": "Write x @ y.",
+    "norm": "Use didax.numpy.linalg.norm(x).",
+    "numel": "Use x.size.",
+    "numpy": "Use numpy.asarray(x).",
+    "permute": "Use x.transpose(*axes).",
+    "relu": "Use didax.nn.relu(x).",
+    "requires_grad": _FUNCTION,
+    "sigmoid": "Use didax.nn.sigmoid(x).",
+    "softmax": "Use didax.nn.softmax(x, axis).",
+    "to": _PLACE,
+    "unsqueeze": "Use didax.numpy.expand_dims(x, axis), or x[None].",
+    **{name: f"Use didax.numpy.{name}(x)." for name in ("abs", "cos", "exp", "log", "sin", "sqrt", "tanh")},
+}
+"""Attributes of the tensors of PyTorch and TensorFlow, each with what to write instead."""
 
 # The versions of the array API standard that didax.numpy implements.
 _API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
@@ -329,6 +374,10 @@ def _to_device(self: Array, device: Any, *, stream: None = None) -> Array:
     if stream is not None:
         raise ValueError(message("to_device takes no stream.", f"stream: {stream!r}", fix="Leave it out."))
     return device_put(self, device)
+
+
+def _dir(self: Array) -> list[str]:
+    return [name for name in object.__dir__(self) if not isinstance(getattr(type(self), name, None), Absent)]
 
 
 def _round_operator(self: Array, ndigits: int | None = None) -> Any:
@@ -361,6 +410,7 @@ OTHERS = {
     "__array_namespace__": _array_namespace,
     "to_device": _to_device,
     "__round__": _round_operator,
+    "__dir__": _dir,
 }
 PROPERTIES = {
     "T": manipulation.transpose,
@@ -389,7 +439,8 @@ def attach() -> None:
     attributes |= {f"__{name}__": _operator_of(f) for name, f in FUNCTIONS.items()}
     attributes |= {f"__r{name}__": _reflected(f) for name, f in FUNCTIONS.items()}
     attributes |= {name: property(f) for name, f in PROPERTIES.items()}
-    attributes |= {name: Absent(name, fix.format(name=name)) for name, fix in ABSENT.items()}
+    attributes |= {name: Absent(name, fix.format(name=name), _WHY) for name, fix in ABSENT.items()}
+    attributes |= {name: Absent(name, fix) for name, fix in OF_TENSORS.items()}
     for name, value in attributes.items():
         if getattr(value, "__name__", "") == f"_{name}":
             _be_named(value, name)

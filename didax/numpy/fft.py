@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from didax.api.results import array_function
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.dims import as_length
 from didax.core.errors import ArgumentError, ConcretizationTypeError, message
+from didax.core.modules import on_access
 from didax.core.value import Array
 from didax.lax import FftType
 from didax.lax import fft as lax_fft
@@ -34,6 +35,9 @@ __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft",
     "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 Axes = tuple[int, ...]
 _AT_ONCE = 3  # the number of axes that XLA transforms together

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,11 +23,15 @@ from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.dims import as_length
 from didax.core.errors import ArgumentError, ConcretizationTypeError, check_choice, message
+from didax.core.modules import on_access
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, as_array, cast, inexact
 from didax.numpy.reductions import canonical_axes
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 _INVERSE = {1: 1, 2: 3, 3: 2, 4: 4}
 _OTHER_NORM = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}

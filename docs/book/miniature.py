@@ -4,7 +4,7 @@
 # Chapter 1. Arrays and primitives
 
 import itertools
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import cache, partial, reduce
 from typing import NamedTuple
 
@@ -99,10 +99,13 @@ class Primitive:
 
 
 class Trace:
-    """An interpreter of primitives. What does not concern it, it passes to its parent."""
+    """An interpreter of primitives. What does not concern it, it passes to its parent.
 
-    def __init__(self, parent):
-        self.parent = parent
+    What `extra` holds, it gives to the rules of primitives before the operands.
+    """
+
+    def __init__(self, parent, *extra):
+        self.parent, self.extra = parent, extra
 
     def owns(self, x):
         """Is this value a tracer of mine?"""
@@ -126,11 +129,9 @@ current_trace = current_trace_var.get
 
 def run_under(trace, fun, *args, **params):
     """`fun(*args, **params)` with `trace` current."""
-    token = current_trace_var.set(trace)
-    try:
-        return fun(*args, **params)
-    finally:
-        current_trace_var.reset(token)
+    context = copy_context()
+    context.run(current_trace_var.set, trace)
+    return context.run(fun, *args, **params)
 
 
 class Elementwise(Primitive):
@@ -177,6 +178,11 @@ class Elementwise(Primitive):
         return [share(*cts, None, *args) if isinstance(x, Var) else None for share, x in pairs]
 
 
+def direction(name):
+    """What StableHLO's comparison compares by: GT is greater than, NE not equal."""
+    return f"comparison_direction = #stablehlo<comparison_direction {name}>"
+
+
 def broadcast_to(x, shape):
     """`x` with the leading axes of `shape` that it lacks."""
     lacking = shape[: len(shape) - len(x.shape)]
@@ -195,8 +201,7 @@ cos = Elementwise("cos", "f->f", np.cos, "cosine", [lambda t, y, x: -(t * sin(x)
 exp = Elementwise("exp", "f->f", np.exp, "exponential", [lambda t, y, x: t * y])
 log = Elementwise("log", "f->f", np.log, "log", [lambda t, y, x: t / x])
 tanh = Elementwise("tanh", "f->f", np.tanh, "tanh", [lambda t, y, x: t * (1 - y * y)])
-greater = Elementwise("greater", "ff->b", np.greater, "compare",
-                      attributes="comparison_direction = #stablehlo<comparison_direction GT>")
+greater = Elementwise("greater", "ff->b", np.greater, "compare", attributes=direction("GT"))
 where = Elementwise("where", "baa->a", np.where, "select",
                     [None, lambda t, z, p, x, y: where(p, t, 0), lambda t, z, p, x, y: where(p, 0, t)])
 # fmt: on
@@ -208,6 +213,9 @@ class Movement(Primitive):
     def jvp(self, primals, tangents, **params):
         return self.bind(*primals, **params), self.bind(*tangents, **params)
 
+    def batch(self, size, args, dims, /, *, axis, **params):
+        return self.bind(*args, axis=axis + 1, **params), dims
+
 
 # fmt: off
 broadcast = Movement(  # repeats an array `size` times along a new axis
@@ -217,7 +225,6 @@ broadcast = Movement(  # repeats an array `size` times along a new axis
     lower=lambda ctx, x, axis, size: ctx.op(
         "broadcast_in_dim", [x], broadcast.type(x.aval, axis, size),
         f"broadcast_dimensions = {integers(i + (i >= axis) for i in range(len(x.aval.shape)))}"),
-    batch=lambda n, args, dims, axis, size: (broadcast.bind(*args, axis=axis + 1, size=size), [0]),
     transpose=lambda cts, x, axis, size: reduce_sum.bind(*cts, axis=axis))
 reduce_sum = Movement(  # adds the numbers along an axis, which goes away
     "reduce_sum",
@@ -226,7 +233,6 @@ reduce_sum = Movement(  # adds the numbers along an axis, which goes away
     lower=lambda ctx, x, axis: ctx.op(
         "reduce", [x, ctx.constant(np.float32(0))], reduce_sum.type(x.aval, axis),
         f"dimensions = {integers([axis])}", [ctx.region([ShapedArray((), FLOAT)] * 2, partial(add.lower, ctx))]),
-    batch=lambda n, args, dims, axis: (reduce_sum.bind(*args, axis=axis + 1), [0]),
     transpose=lambda cts, x, axis: broadcast.bind(*cts, axis=axis, size=x.aval.shape[axis]))
 # fmt: on
 
@@ -255,14 +261,12 @@ class Tracer(Array):
 class PairTrace(Trace):
     """Runs a rule of each primitive on values, and on what is beside them (None: nothing)."""
 
-    sizes = ()
-
     def process(self, primitive, args, params):
         pairs = list(map(self.split, args))
         if all(beside is None for _, beside in pairs):
             return self.parent.process(primitive, args, params)
-        rule = partial(primitive.rule(self.rule), *self.sizes)
-        found = run_under(self.parent, rule, *zip(*pairs), **params)
+        rule = primitive.rule(self.rule)
+        found = run_under(self.parent, rule, *self.extra, *zip(*pairs), **params)
         return list(map(self.join, *found))
 
     def split(self, x):
@@ -271,7 +275,8 @@ class PairTrace(Trace):
 
     def join(self, value, beside):
         """A tracer, or just the value where nothing is beside it."""
-        return value if beside is None else Tracer(self, self.aval(value), value, beside)
+        aval = value.aval._replace(shape=value.shape[self.hidden :])
+        return value if beside is None else Tracer(self, aval, value, beside)
 
     def run(self, fun, values, beside):
         """`fun` on tracers, with this trace current: the two parts of its results."""
@@ -282,10 +287,7 @@ class PairTrace(Trace):
 class JVPTrace(PairTrace):
     """Carries tangents along."""
 
-    rule = "jvp"
-
-    def aval(self, primal):
-        return primal.aval
+    rule, hidden = "jvp", 0
 
 
 def jvp_flat(fun, primals, tangents):
@@ -336,16 +338,9 @@ def jvp(f, primals, tangents):
 
 
 class BatchTrace(PairTrace):
-    """Moves a batch of `size` elements along; beside a value is 0, the axis of the batch."""
+    """Moves a batch along; beside a value is 0, the axis of the batch. Rules are given its size."""
 
-    rule = "batch"
-
-    def __init__(self, parent, size):
-        super().__init__(parent)
-        self.sizes = [size]
-
-    def aval(self, value):
-        return value.aval._replace(shape=value.shape[1:])
+    rule, hidden = "batch", 1
 
 
 def repeat_unbatched(size, args, dims):
@@ -371,6 +366,8 @@ def vmap(f):
 
 # Chapter 3. Programs as data
 
+from collections import namedtuple
+
 
 class Var:
     """A variable: bound once, by an input of a program or by one equation."""
@@ -379,13 +376,7 @@ class Var:
         self.aval = aval
 
 
-class Eqn(NamedTuple):
-    """`outvars = primitive[params] invars`."""
-
-    primitive: Primitive
-    invars: list
-    params: dict
-    outvars: list
+Eqn = namedtuple("Eqn", "primitive invars params outvars")  # outvars = primitive[params] invars
 
 
 class Jaxpr:
@@ -428,19 +419,16 @@ def eval_jaxpr(jaxpr, *args):
 def check_jaxpr(jaxpr):
     """TypeError unless every variable is bound once, before its uses, and has its right type."""
     bound = set(jaxpr.invars)
-    for eqn in jaxpr.eqns:
-        check_bound(eqn.invars, bound, jaxpr)
+    for eqn in [*jaxpr.eqns, Eqn(return_p, jaxpr.outvars, {}, [])]:
+        if any(isinstance(x, Var) and x not in bound for x in eqn.invars):
+            raise TypeError(f"{eqn.primitive.name} uses a variable that is not bound, in\n{jaxpr}")
         wanted = eqn.primitive.type(*avals_of(eqn.invars), **eqn.params)
         if wanted != avals_of(eqn.outvars) or not bound.isdisjoint(eqn.outvars):
             raise TypeError(f"{eqn.primitive.name} has new results of types {wanted}, in\n{jaxpr}")
         bound.update(eqn.outvars)
-    check_bound(jaxpr.outvars, bound, jaxpr)
 
 
-def check_bound(xs, bound, jaxpr):
-    """TypeError unless these variables are bound."""
-    if any(isinstance(x, Var) and x not in bound for x in xs):
-        raise TypeError(f"A variable is used before it is bound, in\n{jaxpr}")
+return_p = Primitive("return", type=lambda *avals: [])  # what a program does with its outputs
 
 
 class StagingTrace(Trace):
@@ -448,7 +436,7 @@ class StagingTrace(Trace):
 
     def __init__(self, parent):
         super().__init__(parent)
-        self.eqns, self.variables, self.captured = [], {}, {}
+        self.eqns, self.captured = [], {}  # arrays from outside, and their variables
 
     def process(self, primitive, args, params):
         outvars = list(map(Var, primitive.type(*avals_of(args), **params)))
@@ -461,8 +449,7 @@ class StagingTrace(Trace):
             return x.value
         if isinstance(x, ConcreteArray) and x.shape == ():
             return x
-        self.captured[id(x)] = x
-        return self.variables.setdefault(id(x), Var(x.aval))
+        return self.captured.setdefault(x, Var(x.aval))
 
 
 def trace_to_jaxpr(fun, in_avals, trace_class=StagingTrace):
@@ -470,9 +457,9 @@ def trace_to_jaxpr(fun, in_avals, trace_class=StagingTrace):
     trace, invars = trace_class(current_trace()), list(map(Var, in_avals))
     outs = run_under(trace, fun, *[Tracer(trace, var.aval, var) for var in invars])
     outvars = list(map(trace.atom, outs))
-    jaxpr = Jaxpr([*invars, *trace.variables.values()], trace.eqns, outvars)
+    jaxpr = Jaxpr([*invars, *trace.captured.values()], trace.eqns, outvars)
     check_jaxpr(jaxpr)
-    return jaxpr, list(trace.captured.values())
+    return jaxpr, list(trace.captured)
 
 
 def trace_function(f, args):
@@ -581,34 +568,23 @@ def lower(jaxpr):
     return LoweringTrace().region(jaxpr.in_avals, partial(eval_jaxpr, jaxpr), head, "return")
 
 
-client = xla.get_tfrt_cpu_client(asynchronous=False, num_devices=2)
-devices = client.local_devices()
-
-
-class OneDevice(xla.SingleDeviceSharding):
-    """Whole arrays on one device."""
-
-    memory_kind = None
-
-    def _to_xla_hlo_sharding(self, rank):
-        return hlo.HloSharding.replicate()
+devices = xla.get_tfrt_cpu_client(asynchronous=False, num_devices=2).local_devices()
 
 
 @cache
 def compiled(primitive, avals, params, device=devices[0]):
     """A program of one operation, compiled: a function from NumPy values to NumPy values."""
     jaxpr = staged(lambda *args: primitive.bind(*args, **dict(params)), avals)
-    place, options = OneDevice(device), xla.CompileOptions()
+    options = xla.CompileOptions()
     options.device_assignment = xla.DeviceAssignment.create(np.array([[device.id]], np.int32))
-    program = client.compile_and_load(lower(jaxpr), xla.DeviceList((device,)), options)
-    more = () if hasattr(xla.ArrayImpl, "_to_np_array_did_copy") else (True,)  # before jaxlib 0.11
-    handlers = [xla.array_result_handler(aval, place, True, *more) for aval in jaxpr.out_avals]
-    put = partial(xla.batched_device_put, devices=[device], enable_x64=True)
+    program = device.client.compile_and_load(lower(jaxpr), xla.DeviceList((device,)), options)
+    place = xla.GSPMDSharding([device], hlo.HloSharding.replicate())  # whole arrays on one device
+    put = partial(xla.batched_device_put, sharding=place, devices=[device], enable_x64=True)
 
     def run(*values):
-        buffers = [put(aval, place, [np.asarray(x)]) for aval, x in zip(avals, values, strict=True)]
-        outs = program.execute_sharded(buffers).consume_with_handlers(handlers, False)
-        return list(map(np.asarray, outs))
+        buffers = [put(aval, xs=[np.asarray(x)]) for aval, x in zip(avals, values, strict=True)]
+        outs = program.execute_sharded(buffers).disassemble_into_single_device_arrays()
+        return [np.asarray(x) for (x,) in outs]
 
     return run
 
@@ -640,8 +616,8 @@ class Call(Primitive):
         known, unknown = linearize_jaxprs(jaxprs)
         outs = self.bind(*primals, jaxprs=known, **params)
         outs, residuals = split_at(outs, len(jaxprs[0].outvars))
-        choice, tangents = primals[: self.lead], instantiate(tangents, avals_of(primals))
-        operands = [*choice, *tangents[self.lead :], *residuals]
+        tangents = instantiate(tangents, avals_of(primals))[self.lead :]
+        operands = [*primals[: self.lead], *tangents, *residuals]
         return outs, self.bind(*operands, jaxprs=unknown, **params)
 
     def transpose(self, cts, *args, jaxprs, **params):
@@ -879,8 +855,7 @@ class Scan(Call):
             return ctx.op("dynamic_update_slice", [x, *one, *at(i, x)], [x.aval])[0]
 
         def more(i, *state):
-            unequal = "comparison_direction = #stablehlo<comparison_direction NE>"
-            return ctx.op("compare", [i, integer(stop)], [ShapedArray((), BOOL)], unequal)
+            return ctx.op("compare", [i, integer(stop)], [ShapedArray((), BOOL)], direction("NE"))
 
         def step(i, *state):
             rows = [read(i, x) for x in args[carry:]]

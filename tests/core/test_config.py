@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import enum
 import os
+import re
 import subprocess
 import sys
 import threading
 import types
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -359,3 +361,20 @@ def test_a_block_tells_hot_paths_at_once_that_operations_are_watched(monkeypatch
     monkeypatch.setattr(config, "_interned", {})
     with config.override(debug_nans=True):
         assert config.operations_were_watched
+
+
+def test_the_page_of_options_has_each_with_its_values_and_its_block() -> None:
+    page = (Path(__file__).parents[2] / "docs/options.md").read_text()
+    rows = {
+        name: cells.split("|") for name, cells in re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE)
+    }
+    assert set(rows) == set(config.NAMES) - config.NOT_OPTIONS
+    for name, (values, block, *_) in rows.items():
+        default = getattr(config.State(), name)
+        assert f"**{default}**" in values or default == "", name
+        words = [word.strip("* ") for word in values.split(",")]
+        assert name not in config.CHOICES or words == list(config.CHOICES[name]), name
+        if name_of_block := block.strip("` ").removeprefix("dx."):
+            value = True if default is False else words[-1]
+            with getattr(dx, name_of_block)(*([] if name_of_block == "debug_mode" else [value])):
+                assert getattr(config.state(), name) == value, name

@@ -136,7 +136,6 @@ PROTOCOLS_LEFT_OUT = {  # names of ndarray and jax.Array that no error explains,
     "__oct__": "of Python 2",
     "__release_buffer__": "what __buffer__ gives frees itself",
     "__numpy_dtype__": "of dtypes",
-    "clone": "x.copy()",
     "device_buffers": "removed from jax: addressable_shards",
     "traceback": "of jaxlib's own debugging",
     "unsafe_raw_buffer": "of jaxlib's own transfers (0.11)",
@@ -172,14 +171,25 @@ def tracer_type() -> type:
     return found[0]
 
 
+@pytest.mark.parametrize("take", [lambda x: x.item(), lambda x: x.tolist(), lambda x: x.tobytes()])
+def test_numbers_of_a_traced_array_cannot_be_taken_out(take):
+    with pytest.raises(dx.errors.TracerArrayConversionError) as error:
+        dx.jit(lambda x: take(x))(dnp.ones(1))
+    rule, *facts, fix = str(error.value).splitlines()
+    assert rule == "A traced array has no numbers to take out: they are not known while tracing."
+    assert (
+        facts[0].startswith("  value: float32[1], traced by jit of <lambda>") and "didax.debug.print" in fix
+    )
+
+
 def test_what_is_left_out_names_the_way_to_the_same_end():
     x = dnp.ones(2)
-    for name in array_methods.ABSENT:
-        assert not hasattr(x, name)
+    for name in (*array_methods.ABSENT, *array_methods.OF_TENSORS):
+        assert not hasattr(x, name) and name not in dir(x)
         with pytest.raises(AttributeError) as error:
             getattr(x, name)
         rule, facts, fix = str(error.value).splitlines()
-        assert f"no {name}:" in rule and facts == "  array: float32[2]" and "{" not in fix
+        assert rule.startswith(f"Arrays have no {name}") and facts == "  array: float32[2]" and "{" not in fix
         assert not [entry for entry in error.traceback if "/didax/" in str(entry.path)]
     with pytest.raises(AttributeError, match=r"x\.at\[i\]\.set"):
         dx.jit(lambda x: x.put(0, 1))(x)

@@ -188,6 +188,10 @@ def test_windows_with_negative_padding_compiled(size: int, padding: tuple[int, i
         (lambda x: reduce_window(x, 0.0, lambda a, b: (a, b), (2, 2)), TypeError,
          "The computation of reduce_window returns what it takes two of.\n  elements: float32[], in PyTreeDef(*)\n"
          "  results: float32[], float32[], in PyTreeDef((*, *))"),
+        (lambda x: reduce_window(x, 0.0, max, (2, 2)), TypeError,
+         "The computation of reduce_window makes one element of two, by operations on arrays.\n"
+         "  elements: float32[]\n  it raised: TracerBoolConversionError\nPass didax.lax.max, "),
+        (lambda x: reduce_window(x, 0.0, dnp.max, (2, 2)), TypeError, "makes one element of two"),
         (lambda x: reduce_window(x, 1j, lax.add, (2, 2)), TypeError,
          "The init values of reduce_window are numbers that the dtypes of its operands hold.\n"
          "  operand: float32[4,3], init value: 1j"),

@@ -5,9 +5,15 @@ Read next: `didax/xla/compile.py`, which reads and writes the programs.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from didax.core import config
+from didax.core.modules import on_access
 
 __all__ = ["reset_cache", "set_cache_dir"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 def set_cache_dir(path: str) -> None:

@@ -10,6 +10,9 @@ apply. Shapes are static: the number of entries of a result follows from those o
 Read next: `bcoo.py` (the format), `transform.py` (`sparsify`).
 """
 
+from typing import TYPE_CHECKING
+
+from didax.core.modules import on_access
 from didax.experimental.sparse import _operators as _operators
 from didax.experimental.sparse import linalg
 from didax.experimental.sparse._base import (
@@ -132,3 +135,6 @@ __all__ = [
     "todense",
     "value_and_grad",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)

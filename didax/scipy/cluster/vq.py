@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import didax.numpy as dnp
 from didax.core.errors import ArgumentError, api_boundary, message
+from didax.core.modules import on_access
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, promote_dtypes
 
 __all__ = ["vq"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 @api_boundary

@@ -11,6 +11,9 @@ order.
 Read next: `_systems.py`, `_factors.py`, `_matrix_functions.py`, `_special_matrices.py`, in this order.
 """
 
+from typing import TYPE_CHECKING
+
+from didax.core.modules import on_access
 from didax.scipy.linalg._factors import (
     eigh,
     eigh_tridiagonal,
@@ -62,3 +65,6 @@ __all__ = [
     "pascal", "polar", "qr", "qr_multiply", "rsf2csf", "schur", "solve", "solve_sylvester", "solve_triangular",
     "sqrtm", "svd", "toeplitz",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)

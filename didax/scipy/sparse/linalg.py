@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import didax.numpy as dnp
 from didax import lax
 from didax.core import dtypes, pytree
 from didax.core.errors import api_boundary, check_choice, message
+from didax.core.modules import on_access
 from didax.core.value import Array
 
 __all__ = ["bicgstab", "cg", "gmres"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 Operator = Callable[[Any], Any]
 Method = Callable[..., Any]  # (A, b, x0, tolerance, maxiter, M) -> x

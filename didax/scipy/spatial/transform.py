@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,11 +21,15 @@ import didax.numpy as dnp
 from didax import random
 from didax.core import dtypes
 from didax.core.errors import ArgumentError, api_boundary, message
+from didax.core.modules import on_access
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, promote_dtypes
 from didax.scipy._lists import of_list
 
 __all__ = ["Rotation", "Slerp"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 
 def _real(name: str, x: Any) -> Array:

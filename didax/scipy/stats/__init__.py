@@ -8,7 +8,9 @@ next: `_distributions.py` (how they are made), `_tables.py` (their formulas), `_
 """
 
 import sys
+from typing import TYPE_CHECKING
 
+from didax.core.modules import on_access
 from didax.scipy.stats._kde import gaussian_kde
 from didax.scipy.stats._samples import mode, rankdata, sem
 from didax.scipy.stats._tables import CONTINUOUS, DISCRETE
@@ -29,3 +31,6 @@ __all__ = [
     "gennorm", "geom", "gumbel_l", "gumbel_r", "laplace", "logistic", "mode", "multinomial", "multivariate_normal",
     "nbinom", "norm", "pareto", "poisson", "rankdata", "sem", "t", "truncnorm", "uniform", "vonmises", "wrapcauchy",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
