@@ -421,12 +421,13 @@ class Program:
         """
         from didax.xla.client import backend
 
-        if self.calls_python or self._float0 or config.state().inspects_values:
+        if self._float0 or config.state().inspects_values:
             return None
         partition, args = self.partition_for(args), self._used(args)
         device = common_device([*self._placed, *args]) or chosen_device()
         executable = self._executables.get(partition or device)
-        if executable is None:
+        # In this order: a thread that compiles sets `calls_python` first.
+        if executable is None or self.calls_python:
             return None
         if partition is None:
             on_default = device is None or device is backend().default_device

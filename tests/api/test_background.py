@@ -380,3 +380,24 @@ def test_checks_of_values_look_at_compiled_programs():
     f = in_background(lambda x: dnp.log(x).sum())
     with dx.debug_nans(), pytest.raises(FloatingPointError):
         f(dnp.asarray([-1.0, 1.0]))
+
+
+def test_a_program_that_calls_python_may_be_compiled_at_the_end_of_a_call(compiled, monkeypatch):
+    seen: list[int] = []
+
+    @in_background
+    def f(x):
+        dx.experimental.io_callback(lambda x: seen.append(int(x)), None, x)
+        return x + 1
+
+    def partition_for(self, args):  # which is asked when the call is to be remembered
+        if self.jaxpr.name == "f":
+            self.executable()
+        return None
+
+    assert f(0) == 1 and compiled == []
+    with monkeypatch.context() as patched:
+        patched.setattr(Program, "partition_for", partition_for)
+        assert f(1) == 2 and compiled == ["f"]
+    assert [int(f(i)) for i in (2, 3, 4)] == [3, 4, 5]
+    assert seen == [0, 1, 2, 3, 4]
