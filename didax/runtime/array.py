@@ -147,8 +147,8 @@ class ConcreteArray(Array):
 
     @property
     def device(self) -> Any:
-        """The device that holds the array."""
-        if self._buffer is not None and not self._buffer.is_deleted():
+        """The device that holds the array, or held it until its contents were donated."""
+        if self._buffer is not None:
             return _device_of(self._buffer)
         from didax.xla.client import backend
 

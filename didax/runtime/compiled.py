@@ -430,7 +430,8 @@ class Program:
         if executable is None or self.calls_python:
             return None
         if partition is None:
-            on_default = device is None or device is backend().default_device
+            # Calls are of one kind whether arrays on the default device were placed there or not.
+            on_default = device in (None, backend().default_device) and chosen_device() is None
             captured = [x.device_buffer() for x in self._constants]
             return ReadyToRun(executable, captured, self.kept, None) if on_default else None
         if True in self.donated or partition.mesh.axis_names == ONE_DEVICE:

@@ -269,6 +269,27 @@ def test_what_nobody_has_placed_is_computed_on_the_default_device() -> None:
         dx.default_device(7)
 
 
+def test_repeated_calls_tell_arrays_that_were_placed_on_the_first_device_from_others() -> None:
+    first, other = dx.devices()[:2]
+    f = dx.jit(lambda x: x + 1)
+    x = dnp.ones(3)
+    placed = dx.device_put(x, first)
+    with dx.default_device(other):
+        for _ in range(3):
+            assert (f(placed).device, f(x).device) == (first, other)
+
+
+def test_donated_arrays_are_where_the_others_are() -> None:
+    """Also after the call, which is remembered for others of its kind."""
+    other = dx.devices()[1]
+    step = dx.jit(lambda x, y: x + y, donate_argnums=0)
+    y = dx.device_put(np.ones(3, "f"), other)
+    for _ in range(3):
+        x = dx.device_put(np.ones(3, "f"), other)
+        assert step(x, y).device is other
+        assert x.is_deleted() and x.sharding == y.sharding
+
+
 def test_a_mesh_without_axes_is_none() -> None:
     empty = Mesh(np.empty((), object), ())
     with dx.set_mesh(mesh_of()), dx.set_mesh(empty):
