@@ -69,6 +69,11 @@ class Buckets:
     sizes: Any = None
 
     def __post_init__(self) -> None:
+        for text in pytree.leaves(self.axes):
+            if not isinstance(text, str):
+                rule = "bucket= has texts such as 'n, 3' in the places of arrays, or None."
+                fix = "Write bucket='n, ...'."
+                raise ArgumentError(message(rule, f"got: {text!r:.100} in {self.axes!r:.100}", fix=fix))
         given = cast("Mapping[str, Any]", self.sizes)
         for sizes in given.values() if isinstance(self.sizes, Mapping) else [self.sizes]:
             if sizes is None or callable(sizes):
@@ -166,11 +171,6 @@ def _symbolic_types(
         if text is None or not aval.ndim:
             types.append(aval)
             continue
-        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            rule = "bucket= has texts such as 'n, 3' in the places of arrays, or None."
-            raise ArgumentError(
-                message(rule, f"argument {name}: {text!r:.100}", fix="Write bucket='n, ...'.")
-            )
         try:
             shape = shape_of_text(text, scope, aval.shape)
         except ValueError as error:

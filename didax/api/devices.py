@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from didax.api.flat import narrowed_scalar
 from didax.api.layouts import as_sharding, constrained
 from didax.core import config, job, pytree
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.layout import Format, check_rank
 from didax.core.memory import Space
 from didax.core.sharding import NamedSharding, PartitionSpec
@@ -85,6 +85,7 @@ def local_device_count(backend: str | None = None) -> int:
     return len(local_devices(backend=backend))
 
 
+@api_boundary
 def process_count(backend: str | None = None) -> int:
     """How many processes compute together: 1, unless `didax.distributed.initialize` says otherwise.
 
@@ -92,9 +93,11 @@ def process_count(backend: str | None = None) -> int:
     >>> dx.process_count()  # in a process that computes alone
     1
     """
+    _check_platform(backend)
     return job.own_count()
 
 
+@api_boundary
 def process_index(backend: str | None = None) -> int:
     """The number of this process among those that compute together, from 0 on.
 
@@ -102,9 +105,11 @@ def process_index(backend: str | None = None) -> int:
     >>> dx.process_index()  # in a process that computes alone
     0
     """
+    _check_platform(backend)
     return job.own_index()
 
 
+@api_boundary
 def process_indices(backend: str | None = None) -> list[int]:
     """The numbers of all processes that compute together.
 
@@ -112,7 +117,14 @@ def process_indices(backend: str | None = None) -> list[int]:
     >>> dx.process_indices()  # in a process that computes alone
     [0]
     """
-    return list(range(process_count()))
+    return list(range(process_count(backend)))
+
+
+def _check_platform(name: Any) -> None:
+    """Processes are the same for all platforms; XLA is not started to ask."""
+    if not (name is None or isinstance(name, str)):
+        rule = "backend= takes the name of a platform, or None."
+        raise ArgumentError(message(rule, f"got: {name!r:.100}", fix="Leave it out."))
 
 
 # Older names, of programs for JAX.

@@ -46,7 +46,7 @@ def make_mesh(
     >>> dx.make_mesh((1,), ("data",))
     Mesh(axis_sizes=(1,), axis_names=('data',), axis_types=(Auto,))
     """
-    shape = tuple(int(n) for n in axis_shapes)
+    shape = _lengths(axis_shapes)
     found = list(all_devices() if devices is None else devices)
     size = math.prod(shape)
     if size > len(found):
@@ -61,6 +61,19 @@ def make_mesh(
     array = np.empty(size, dtype=object)
     array[:] = found[:size]
     return Mesh(array.reshape(shape), axis_names, axis_types)
+
+
+def _lengths(axis_shapes: Sequence[int]) -> tuple[int, ...]:
+    try:
+        given = tuple(axis_shapes)
+        lengths = tuple([int(n) for n in given])
+        if lengths == given and min(lengths, default=1) > 0:
+            return lengths
+    except (TypeError, ValueError):
+        pass
+    rule = "The axis lengths of a mesh are integers from 1 on, one for each axis."
+    fix = "Write make_mesh((2, 4), ('rows', 'columns'))."
+    raise ArgumentError(message(rule, f"axis_shapes: {axis_shapes!r:.100}", fix=fix))
 
 
 @api_boundary

@@ -1156,6 +1156,10 @@ MAKERS: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
         "shard_map.*axis_names: 2.5",
     ),
     ("backend", lambda: dx.devices({}), RuntimeError, "Unknown backend {}"),  # type: ignore[arg-type]
+    ("process", lambda: dx.process_count({}), ArgumentError, "name of a platform.*got: {}"),  # type: ignore[arg-type]
+    ("mesh", lambda: dx.make_mesh(("1",), ("x",)), ArgumentError, r"axis_shapes: \('1',\)"),  # type: ignore[arg-type]
+    ("negative mesh", lambda: dx.make_mesh((-1,), ("x",)), ArgumentError, r"axis_shapes: \(-1,\)"),
+    ("buckets", lambda: dx.Buckets(("n", 2.5)), ArgumentError, r"got: 2.5 in \('n', 2.5\)"),
     ("shape", lambda: dx.ShapeDtypeStruct(2.5, "float32"), ArgumentError, "ShapeDtypeStruct.*shape: 2.5"),
     ("Partial", lambda: dx.tree_util.Partial(2.5), TypeError, "Partial.*func: 2.5"),  # type: ignore[arg-type]
     ("axis_size", lambda: dx.vmap(f, axis_size={})(dnp.ones(2)), TypeError, "vmap.*axis_size: {}"),  # type: ignore[arg-type]
