@@ -66,6 +66,8 @@ ROWS = [
     Row("i0-0", special.i0, (0.0,), (0.0,), (0.5,)),
     Row("i1-0", dx.grad(special.i1), (0.0,), (0.0,), (0.375,)),
     Row("i1-near-0", dx.grad(special.i1), (1e-8,), (3.75e-9,), (0.375,)),
+    Row("i0e-before-8", dx.grad(special.i0e), (7.75,), (0.00196736780162277,), (-0.0006639243667965012,)),
+    Row("i1e-before-8", dx.grad(special.i1e), (7.75,), (0.001303443434826269,), (-0.00034834220194212434,)),
     # sums of exponentials
     Row("logaddexp-equal-inf", dnp.logaddexp, (INF, INF), (0.5, 0.5)),
     Row("logaddexp-equal-minus-inf", dnp.logaddexp, (-INF, -INF), (0.5, 0.5)),
