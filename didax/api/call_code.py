@@ -10,7 +10,7 @@ results. For `f(x, y)` of two arrays, the code is
             a1, = rest
             if not (type(a1) is A and a1.aval is C11): return ABSENT
             if (config.global_state if get_overlay() is None else config.state()) is not STATE: return ABSENT
-        except Exception: return ABSENT
+        except CANNOT_TELL: return ABSENT
         try:
             b0 = a0._buffer
             if b0 is None: b0 = a0.device_buffer()
@@ -69,6 +69,9 @@ _FEW = 16
 _SCALARS = frozenset([bool, int, float])
 _LEAVES = frozenset([ConcreteArray, ShardedArray, PlacedArray, np.ndarray, *_SCALARS])
 _BY_IDENTITY = (types.FunctionType, types.BuiltinFunctionType, type, enum.Enum, np.dtype, types.NoneType)
+# What is raised where an argument has no type, cannot be hashed, or is no pytree: the long way says what is wrong. Any
+# other exception is one of the user's, who must get it: a handler of a signal may raise anywhere.
+_CANNOT_TELL = (TypeError, ValueError, SystemError)
 _FILE = os.path.join(os.path.dirname(__file__), "<call of a jitted function>")  # no frame of the user's
 
 
@@ -125,7 +128,7 @@ class _Writer:
             layouts is None or (self._lies_right and not call.executable.is_shared)
         )
         self._globals: dict[str, Any] = {
-            "A": ConcreteArray, "ABSENT": ABSENT, "new": object.__new__, "config": config,
+            "A": ConcreteArray, "ABSENT": ABSENT, "CANNOT_TELL": _CANNOT_TELL, "new": object.__new__, "config": config,
             "get_overlay": config.overlay_var.get, "STATE": call.state, "CAPTURED": call.captured,
             "LOADED": call.executable.loaded, "HANDLERS": call.executable.handlers,
             # not the record, which has the code: a cycle would keep captured values until a garbage collection
@@ -158,8 +161,8 @@ class _Writer:
         if count:
             self._match.append(f"{', '.join([name for _, name, _ in given[1:]])}, = rest")
         named = [(name, f"k{i}", kwargs[name]) for i, name in enumerate(sorted(kwargs))]
-        # A call with other keywords ends in a KeyError.
-        self._match += [f"{k} = kwargs[{name!r}]" for name, k, _ in named]
+        # ABSENT is of another type than what was given.
+        self._match += [f"{k} = kwargs.get({name!r}, ABSENT)" for name, k, _ in named]
         for where, name, x in (*given, *named):
             if where in static:
                 self._compare(name, x)
@@ -386,7 +389,7 @@ class _Writer:
     def function(self) -> Callable[..., Any]:
         """The code as a function."""
         lines = ["def call(a0, rest, kwargs):", "    try:", *[f"        {line}" for line in self._match]]
-        lines += ["    except Exception: return ABSENT", "    try:", *[f"        {x}" for x in self._run]]
+        lines += ["    except CANNOT_TELL: return ABSENT", "    try:", *[f"        {x}" for x in self._run]]
         lines += ["    except Exception as error:", f"        explain(error, {self._list})", "        raise"]
         exec(_compiled("\n".join([*lines, *[f"    {line}" for line in self._after], ""])), self._globals)
         return self._globals.pop("call")

@@ -39,6 +39,7 @@ from didax.runtime.array import ConcreteArray, as_concrete
 from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, on_cpu, run_quietly
 from didax.transforms.cache import on_clear
 from didax.transforms.staging import trace_to_jaxpr
+from didax.xla.signals import fragile, hold_signals, raise_held, release_signals
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -143,16 +144,26 @@ def _whole_of(f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], resu
             )
         )
 
+    held = hold_signals()  # whose exceptions are not those of staging
     try:
-        jaxpr, captured = trace_to_jaxpr(staged, [x.aval for x in arrays])
-        jaxpr, _ = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars), keep_inputs=True)
-        whole = _of_jaxpr(jaxpr, captured, None if type(result) is ConcreteArray else tree)
-    except Exception:  # the values of arrays decide what is computed
-        return None
+        whole = _staged(staged, arrays, None if type(result) is ConcreteArray else tree)
+    finally:
+        release_signals(held)
+    raise_held()
     if whole is None:
         return None
     again = pytree.leaves(whole.run(values))
     return whole if all(map(_are_equal, again, leaves)) else None
+
+
+@fragile
+def _staged(function: Any, arrays: Sequence[Any], tree: Any) -> _Whole | None:
+    try:
+        jaxpr, captured = trace_to_jaxpr(function, [x.aval for x in arrays])
+        jaxpr, _ = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars), keep_inputs=True)
+        return _of_jaxpr(jaxpr, captured, tree)
+    except Exception:  # the values of arrays decide what is computed
+        return None
 
 
 def _of_jaxpr(jaxpr: Jaxpr, captured: Sequence[Any], tree: Any) -> _Whole | None:

@@ -258,7 +258,7 @@ class Program:
             listener = Listener()
             try:
                 found = self._compile(where, listener)
-            except Exception:
+            except RuntimeError:  # XLA's; another one may be that of a signal's handler
                 if config.state().check or optimize_loops(self.jaxpr)[0] is self.jaxpr:
                     raise
                 with config.override(

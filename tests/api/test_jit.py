@@ -268,6 +268,37 @@ def test_repeated_calls_run_once_where_they_fail_and_are_placed_as_the_first(x):
         gc.enable()
 
 
+def test_what_a_handler_raises_while_a_repeated_call_begins_is_raised(x):
+    """A handler of a signal may raise at any line; here it is one that takes an argument apart."""
+
+    class Alarm(Exception):
+        pass
+
+    class Pair:
+        rings = False
+
+        def __init__(self, *parts):
+            self.parts = parts
+
+        def flatten(self):
+            if self.rings:
+                self.rings = False
+                raise Alarm
+            return self.parts, None
+
+    dx.tree_util.register_pytree_node(Pair, Pair.flatten, lambda _, parts: Pair(*parts))
+    f = dx.jit(lambda pair, *, scale: pair.parts[0] * scale + pair.parts[1], compile_in_background=False)
+    pair = Pair(x, x)
+    for _ in range(3):
+        f(pair, scale=2.0)
+    pair.rings = True
+    with pytest.raises(Alarm):
+        f(pair, scale=2.0)
+    np.testing.assert_array_equal(f(pair, scale=2.0), 3 * x)
+    with pytest.raises(TypeError, match="size"):
+        f(pair, size=2.0)
+
+
 def test_repeated_calls_donate(x):
     f = dx.jit(lambda x, y: (x * 2, y + 1), donate_argnames="x", compile_in_background=False)
     copy = dx.jit(lambda x: x + 0, compile_in_background=False)  # what NumPy has seen is not donated
