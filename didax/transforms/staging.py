@@ -29,6 +29,9 @@ from didax.core.ref import Cell, Ref, RefScope
 from didax.core.rule_types import check_list
 from didax.core.source import SourceLine, stages_functions, user_line
 from didax.core.tracing import Tracer, current_trace, leaked, run_under
+from didax.core.value import Array
+
+_VALUES = (Array, np.ndarray)  # what has an aval beside them is the type of one
 
 
 class StagingTracer(Tracer):
@@ -110,7 +113,7 @@ class StagingTrace(RefScope):
                 if now is None:
                     raise leaked(x)
                 return self.atom(now)
-        elif aval_of(x).physical.ndim == 0:
+        elif isinstance(x, _VALUES) and aval_of(x).physical.ndim == 0:
             # The owner of a NumPy array may write to it: a scalar is a copy.
             return Literal(x[()] if isinstance(x, np.ndarray) else x)
         found = self.constants.get(id(x))
