@@ -482,7 +482,7 @@ def _stacked(columns: Sequence[Any], shape: tuple[int, ...]) -> Any:
     if not columns:
         return np.zeros((*shape, 0), np.int32)
     columns = [number(c, np.dtype(np.int32)) if is_symbolic(c) else c for c in columns]
-    if not any(isinstance(c, Array) for c in columns):
+    if shape and not any(isinstance(c, Array) for c in columns):
         return np.stack([np.broadcast_to(_int32(np.asarray(c)), shape) for c in columns], -1)
     parts = of_one_dtype(columns)
     return concatenate(

@@ -5,11 +5,11 @@
 
 An index is parsed into one entry per axis (`Span`, `Point`, `New`). An index of spans and static integers is
 a slice; with a traced integer it is a dynamic_slice; with integer arrays it is a gather. An update of one
-static window reads the window, computes, and writes it back; every other update is a scatter. A static index
-out of range raises IndexError. Traced integers and arrays cannot raise: a read moves them inside the array, a
-write drops them, and `mode` chooses otherwise. NumPy itself does the work for a small array outside of any
-transformation, with an index in range. Read next: `index_parsing.py`, `primitives/slicing.py`,
-`primitives/gather.py`.
+static window reads the window, computes, and writes it back; every other update is a scatter, and so are sums
+and products whose values have the array's dtype. A static index out of range raises IndexError. Traced
+integers and arrays cannot raise: a read moves them inside the array, a write drops them, and `mode` chooses
+otherwise. NumPy itself does the work for a small array outside of any transformation, with an index in range.
+Read next: `index_parsing.py`, `primitives/slicing.py`, `primitives/gather.py`.
 """
 
 from __future__ import annotations
@@ -359,7 +359,7 @@ def _update(x: Array, index: Any, kind: str, values: Any, options: _Options) -> 
     values = _checked_values(kind, values, x.aval)
     key = _static_key(index) if plain else None
     window = None if key is None else _window_within(x.aval, key)
-    if window is not None and window.steps is None:
+    if window is not None and window.steps is None and not _scatters(x.aval, window, kind, values):
         return _write_window(x, window, kind, values)
     if _is_traced_mask(index) and aval_of(values).ndim == 0 and index.shape == x.shape[: index.ndim]:
         mask = broadcast_in_dim(index, x.shape, tuple(range(index.ndim)))
@@ -435,6 +435,17 @@ def _write_window(x: Array, window: _StaticWindow, kind: str, values: Any) -> Ar
             # Along the axes that are split the part is as long as the array.
             part = array_ops.with_layout(part, layout)
     return dynamic_update_slice_p.bind(x, part, *_starts(window))
+
+
+def _scatters(x: ShapedArray, window: _StaticWindow, kind: str, values: Any) -> bool:
+    """Whether a static window is updated by a scatter, whose derivatives of sums and products are shorter.
+
+    The operand's cotangent of a sum is that of the result as it stands; and several devices exchange less.
+    """
+    if kind not in ("add", "subtract", "multiply") or window.sizes == x.shape or x.dtype == np.bool_:
+        return False
+    new = aval_of(values)
+    return dtypes.result_type((x.dtype, x.weak_type), (new.dtype, new.weak_type))[0] == x.dtype
 
 
 def _scatter(x: Array, entries: Sequence[Entry], kind: str, values: Any, options: _Options) -> Array:

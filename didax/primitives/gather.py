@@ -59,6 +59,7 @@ from didax.primitives.window_positions import (
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.transforms.transpose import is_undef
 from didax.xla.lowering import materialized
+from didax.xla.text import lower_combination
 
 _INT32 = np.dtype(np.int32)
 
@@ -371,6 +372,9 @@ class Scatter(Primitive):
                 ctx, indices, index_bounds(ctx, indices, shape, sizes, dims.scatter_dims_to_operand_dims)
             )
         batch = [i for i in range(updates.aval.ndim) if i not in dims.update_window_dims]
+        is_inside = not batch and mode in (CLIP, GatherScatterMode.PROMISE_IN_BOUNDS)
+        if is_inside and self.hlo and updates.constant is None and not ctx.module.partitioned_here:
+            return _lower_window(ctx, operand, indices, updates, dims, self.hlo)
         updates = materialized_update(ctx, updates, batch)
         may_meet = not (unique_indices or _writes_once(indices.aval, dims))
         if self.hlo is None and may_meet and not ctx.module.on_cpu:
@@ -429,6 +433,23 @@ class Scatter(Primitive):
         )
         ct_u = read_back(ct, indices, aval_of(updates).shape, params) if is_undef(updates) else None
         return [ct_x if is_undef(operand) else None, None, ct_u]
+
+
+def _lower_window(
+    ctx: Any, x: Any, indices: Any, updates: Any, dims: ScatterDimensionNumbers, op: str
+) -> Any:
+    """One window within `x` read, combined and written back: its new values are computed in one loop."""
+    positions = dict(zip(dims.scatter_dims_to_operand_dims, range(indices.aval.size), strict=True))
+    flat, zero = indices.aval.update(shape=()), ctx.constant(0, indices.aval.update(shape=()))
+    starts = [
+        ctx.op("reshape", [ctx.slice_axis(indices, i, i + 1, 0)], flat)
+        if (i := positions.get(axis)) is not None
+        else zero
+        for axis in range(x.aval.ndim)
+    ]
+    sizes = window_sizes(updates.aval.shape, dims, x.aval.ndim)
+    new = lower_combination(ctx, op, ctx.dynamic_slice(x, starts, sizes), ctx.reshape(updates, sizes))
+    return ctx.dynamic_update_slice(x, materialized_update(ctx, new, ()), starts)
 
 
 def read_back(x: Any, indices: Any, updates: Sequence[int], params: dict[str, Any]) -> Any:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -17,7 +18,7 @@ from didax.core.errors import MissingRuleError, NonConcreteBooleanIndexError
 from didax.numpy.indexing import at, getitem
 from didax.primitives.elementwise import gt, neg
 from didax.runtime.array import as_concrete
-from tests.checks import check_grads, wide
+from tests.checks import assert_close, check_grads, wide
 
 GRIDS = [
     (slice(None, None, -1), 1),
@@ -275,6 +276,26 @@ def test_static_index_is_one_slice_and_a_scalar_one_dynamic_slice() -> None:
     assert primitives(lambda x: getitem(x, slice(None)), x) == []
     mixed = dx.make_jaxpr(lambda x, i: getitem(x, (0, i)))(x, np.array([1, 2], np.int32))
     assert not mixed.consts  # the static position is no array of the program
+
+
+@pytest.mark.parametrize("kind", ["add", "subtract", "multiply"])
+def test_a_static_window_of_sums_or_products_has_short_derivatives(kind: str) -> None:
+    x = as_concrete(np.arange(1, 25, dtype=np.float32).reshape(4, 6))
+    v = as_concrete(np.arange(1, 5, dtype=np.float32))
+
+    def update(x: Any, v: Any) -> Any:
+        return getattr(getattr(at(x)[2, 1:5], kind)(v).at[1:, ::-1], kind)(x[:3] * v[0])
+
+    wanted = jax.vjp(lambda x, v: getattr(getattr(x.at[2, 1:5], kind)(v).at[1:, ::-1], kind)(x[:3] * v[0]),
+                     np.asarray(x), np.asarray(v))  # fmt: skip
+    for fun in (update, dx.jit(update)):
+        out, pull = dx.vjp(fun, x, v)
+        assert_close(out, wanted[0])
+        for found, expected in zip(pull(2 * out), wanted[1](2 * wanted[0]), strict=True):
+            assert_close(found, expected)
+    passed_on = dx.make_jaxpr(lambda ct: dx.vjp(lambda x: at(x)[1:3].add(1.0), x)[1](ct))(x)
+    assert "pad" not in str(passed_on) and "dynamic_update_slice" not in str(passed_on)
+    assert not dx.make_jaxpr(lambda x: at(x)[2, 1:5].add(1.0))(x).consts
 
 
 # --- Errors -------------------------------------------------------------------------------------------------
