@@ -157,6 +157,10 @@ def _options(mode: str, kwargs: dict[str, Any], ndim: int) -> list[Any]:
 
 
 def _pad_constant(x: Array, widths: Widths, values: Sequence[Any]) -> Array:
+    first = values[0][0] if values else 0
+    if all([value is first for pair in values for value in pair]):
+        filler = as_array_of("pad", first, x.dtype, x.weak_type, "constant_values")
+        return pad_axes(x, filler, tuple([(low, high, 0) for low, high in widths]))
     for axis, ((low, high), (before, after)) in enumerate(zip(widths, values, strict=True)):
         for width, value in (((low, 0), before), ((0, high), after)):
             if any(map(is_symbolic, width)) or any(width):

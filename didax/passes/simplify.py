@@ -87,7 +87,7 @@ def _identity(x: Atom) -> Any:
 
 
 @cached_on_jaxpr
-def simplify_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
-    """`jaxpr` without dead and repeated equations; same inputs, same outputs."""
+def simplify_jaxpr(jaxpr: Jaxpr, merge: bool = True) -> Jaxpr:
+    """`jaxpr` without dead equations, and unless `merge` is False without repeated ones; same inputs, same outputs."""
     live, _ = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars), keep_inputs=True)
-    return merge_equal(live)
+    return merge_equal(live) if merge else live

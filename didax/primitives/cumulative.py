@@ -106,6 +106,8 @@ class Cumulative(Primitive):
         if self._goes_in_windows(ctx, x.aval) and identity is not None:
             out = _scan_windows(ctx, wide, axis, reverse, self.op, identity)
         else:
+            if ctx.module.partitioned_here:  # in a loop devices would exchange row after row
+                wide = ctx.module.devices.kept_whole(ctx, wide, [axis])
             out = lower_scan(ctx, wide, axis, reverse, self.op, identity, self.in_one_kernel)
         return ctx.convert(out, dtype)
 

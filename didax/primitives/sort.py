@@ -81,6 +81,10 @@ class Sort(Primitive):
             return [_lower_on_host(ctx, xs[0], dimension)]
         if num_keys > 1 or not _fits_half_word(key):
             return _lower_by_comparator(ctx, xs, dimension, num_keys)
+        if (
+            devices := ctx.module.devices
+        ) is not None and devices.partitioned_here:  # moved once, not in each part
+            xs = tuple([x if x.name in ctx.ramps else devices.kept_whole(ctx, x, [dimension]) for x in xs])
         if len(xs) == 1:
             return [_lower_single(ctx, xs[0], dimension)]
         order = (
@@ -338,6 +342,8 @@ def _comparable(body: FunctionContext, x: Value) -> list[Value]:
 
 
 def _lower_take(ctx: FunctionContext, x: Value, order: Value, axis: int) -> Value:
+    if ctx.ramps.get(x.name) == axis:
+        return ctx.convert(order, x.aval.dtype)  # the positions in that order
     shape = x.aval.shape
     others = [i for i in range(len(shape)) if i != axis]
     index = ctx.reshape(order, (*shape, 1))

@@ -116,7 +116,7 @@ def function_text(
     `attributes` are those of the arguments of `main`, which makes the tokens that other functions take and return;
     `of_results` those of its results.
     """
-    jaxpr = simplify_jaxpr(jaxpr)
+    jaxpr = _simplified(module, jaxpr)
     is_ordered = has_order(jaxpr.effects)
     ctx = FunctionContext(module)
     ctx.path = f"{jaxpr.name}/" if jaxpr.name else ""
@@ -142,6 +142,15 @@ def function_text(
     ending = f"return {names(outs)} : {types(outs)}" if outs else "return"
     text = "\n".join([f"({', '.join(parameters)}) -> ({results}) {{", *ctx.lines, ending, "}"])
     return text, ctx.run.used
+
+
+def _simplified(module: Module, jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr without what is not needed.
+
+    Where the partitioner cuts it, equal equations stay apart: each is split as its own uses ask, where one for all uses
+    would be exchanged. What is split alike XLA merges afterwards.
+    """
+    return simplify_jaxpr(jaxpr, not module.partitioned_here)
 
 
 def has_order(effects: Effects) -> bool:
@@ -289,7 +298,7 @@ def lower_region(ctx: FunctionContext, jaxpr: Jaxpr, operands: Sequence[Value]) 
     It returns the tokens of the function before its results.
     """
     region = ctx.region()
-    results = lower_jaxpr_body(region, simplify_jaxpr(jaxpr), operands)
+    results = lower_jaxpr_body(region, _simplified(ctx.module, jaxpr), operands)
     return region.body([*region.tokens, *results])
 
 
@@ -307,7 +316,7 @@ def call(
 ) -> list[Value]:
     """Write a call of the function of an inner jaxpr. With `one_kernel` XLA compiles it, loops and all, as a kernel."""
     if ctx.inlines and inline:
-        return lower_jaxpr_body(ctx, simplify_jaxpr(jaxpr), operands)
+        return lower_jaxpr_body(ctx, _simplified(ctx.module, jaxpr), operands)
     name = function_name(ctx.module, jaxpr)
     inline = inline or _maps_within_a_map(ctx, jaxpr)
     avals: Sequence[Any] = jaxpr.out_avals

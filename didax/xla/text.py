@@ -317,6 +317,7 @@ class FunctionContext:
         "params",
         "path",
         "place",
+        "ramps",
         "run",
         "stored",
         "tokens",
@@ -338,6 +339,7 @@ class FunctionContext:
         # Names of values that lie in memory before the program starts: the arguments of `main`.
         self.stored: frozenset[str] = frozenset() if outer is None else outer.stored
         self.masks: dict[str, Value] = {}  # the booleans that a value was converted from, by its name
+        self.ramps: dict[str, int] = {}  # the axis along which a value counts 0, 1, 2, ..., by its name
         self.transposed: dict[str, Value] = {}  # the matrix that a value is the transpose of, by its name
         self.of_loops: set[str] = set()  # the names of results of loops
         self.out_avals: tuple[ShapedArray, ...] = ()
@@ -443,7 +445,9 @@ class FunctionContext:
 
     def iota(self, aval: ShapedArray, dimension: int) -> Value:
         """0, 1, 2, ... along one axis of an array of that type."""
-        return self.emit(f"stablehlo.iota dim = {dimension} : {tensor_type(aval)}", aval)
+        found = self.emit(f"stablehlo.iota dim = {dimension} : {tensor_type(aval)}", aval)
+        self.ramps[found.name] = dimension
+        return found
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """The same elements in row-major order, in another shape."""

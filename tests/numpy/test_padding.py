@@ -78,6 +78,13 @@ def test_statistics_of_weak_arrays_are_weak() -> None:
         assert dnp.pad(dnp.stack([0.5, 1.5]), 1, mode=mode).weak_type
 
 
+def test_one_constant_is_padded_at_once() -> None:
+    def count(**options: Any) -> int:
+        return str(dx.make_jaxpr(lambda x: dnp.pad(x, 1, **options))(np.ones((2, 2)))).count("= pad[")
+
+    assert [count(), count(constant_values=3.0), count(constant_values=(0, 1))] == [1, 1, 4]
+
+
 def test_padding_is_mapped() -> None:
     x = dnp.asarray(sample("float32", (3, 4)))
     mapped = dx.vmap(lambda row: dnp.pad(row, 2, mode="reflect", reflect_type="odd"))(x)

@@ -66,6 +66,15 @@ def test_values_that_follow_are_linear() -> None:
     assert_close(dx.jvp(lambda x: lax.sort_key_val(keys, x)[1], (x,), (t,))[1], np.float32([20, 30, 10]))
 
 
+def test_positions_are_not_gathered() -> None:
+    """The positions in the order of the keys are that order."""
+    x, positions = np.float32([3, 1, 2]), np.int32([0, 1, 2])
+    text = dx.jit(lambda x: lax.sort_key_val(x, lax.iota("int32", 3))[1]).lower(x).as_text()
+    assert text.count('"stablehlo.gather"(') == 1  # of the keys
+    rows = dx.jit(lambda x: lax.sort([x, lax.broadcasted_iota("int32", (3, 3), 0)], num_keys=1)[1])
+    np.testing.assert_array_equal(rows(np.stack([x] * 3)), np.stack([positions] * 3).T)
+
+
 def test_sort_gives_back_what_it_was_given() -> None:
     x = np.float32([2, 1])
     assert isinstance(lax.sort([x, x]), tuple)
