@@ -456,7 +456,7 @@ def _compiled(fun: F, args: Sequence[Any], has_text: bool, options: Any = None) 
         assert_round_trips(jaxpr)
     callbacks: list[Any] = []
     inputs = [as_concrete(x) for x in (*jaxpr.consts, *tree.leaves(args))]
-    partition = partition_of(jaxpr.jaxpr, inputs)
+    partition = partition_of(jaxpr.jaxpr, (), inputs)
     text = lower_module(jaxpr.jaxpr, callbacks=callbacks, partition=partition)
     executable = compile_text(
         text, jaxpr.out_avals, None, False, options, callbacks, partition, jaxpr.jaxpr.in_avals

@@ -183,7 +183,12 @@ class Program:
     def _partition(self, args: Sequence[Any]) -> Partition | None:
         if not shardings.in_use:
             return None
-        return partition_of(self.jaxpr, [*self._constants, *args], self._asked)
+        return partition_of(self.jaxpr, self._constants, args, self._asked)
+
+    def _device(self, args: Sequence[Any]) -> Any:
+        """The device that the arguments were placed on, or else the captured values; None where none was."""
+        device = common_device(args)
+        return common_device(self._placed) if device is None and self._placed else device
 
     def _used(self, args: Sequence[Any]) -> Sequence[Any]:
         return args if self.kept is None else [args[i] for i in self.kept]
@@ -201,7 +206,7 @@ class Program:
         """Compile for the devices of these arguments, if `calls_python` may not be right otherwise."""
         if not self._executables and (not self._may_be_evaluated() or self.may_call_python()):
             args = self._used(args)
-            self.executable(self._partition(args) or common_device([*self._placed, *args]))
+            self.executable(self._partition(args) or self._device(args))
 
     def _may_be_evaluated(self) -> bool:
         """Whether calls may be evaluated as long as the program is not compiled."""
@@ -353,7 +358,7 @@ class Program:
         if config.operations_were_watched:
             check_may_run(self.jaxpr.name or "a program")
         args = self._used(args)
-        device = common_device([*self._placed, *args] if self._placed else args)
+        device = self._device(args)
         committed = device is not None
         if config.default_device_was_set and device is None:
             device = chosen_device()
@@ -424,7 +429,7 @@ class Program:
         if self.calls_python or self._float0 or config.state().inspects_values:
             return None
         partition, args = self.partition_for(args), self._used(args)
-        device = common_device([*self._placed, *args]) or chosen_device()
+        device = self._device(args) or chosen_device()
         executable = self._executables.get(partition or device)
         if executable is None:
             return None

@@ -33,12 +33,18 @@ class Asked(NamedTuple):
     where: str
 
 
-def partition_of(jaxpr: Jaxpr, args: Sequence[Any], asked: Sequence[Asked | None] = ()) -> Partition | None:
-    """Where the program runs on these arguments, one for each input; None for a single device.
+def partition_of(
+    jaxpr: Jaxpr, captured: Sequence[Any], args: Sequence[Any], asked: Sequence[Asked | None] = ()
+) -> Partition | None:
+    """Where the program runs on these values, one for each input; None for a single device.
 
     `asked` are the layouts that the last arguments have to have. ValueError where one of them was placed otherwise, and
-    where the program and its arguments name different devices.
+    where the program and its arguments name different devices. Captured values follow arguments that were placed.
     """
+    here = next((found for x in args if (found := _devices(x)) is not None), None)
+    if here is not None:
+        captured = [None if _devices(x) not in (None, here) else x for x in captured]
+    args = [*captured, *args]
     layouts = [_layout(x) for x in args]
     for i, how in enumerate(asked, len(args) - len(asked)):
         if how is not None:
@@ -114,6 +120,14 @@ def _check_devices(jaxpr: Jaxpr, meshes: Sequence[Mesh], args: Sequence[Any]) ->
 
 def _ids(devices: Iterable[Any]) -> str:
     return ", ".join(map(str, devices))
+
+
+def _devices(x: Any) -> tuple[Any, ...] | None:
+    """The devices that an array, or a type in the place of one, was placed on; None where nobody did."""
+    if isinstance(x, ConcreteArray):
+        return tuple(x.sharding.devices) if x.committed else None
+    layout = _layout(x)
+    return None if layout is None else tuple(layout.concrete_mesh.devices.flat)
 
 
 def _layout(x: Any) -> NamedSharding | None:

@@ -282,6 +282,24 @@ def test_arrays_without_a_place_go_where_the_others_are() -> None:
     assert f(np.ones((8, 2), "float32"), np.arange(2, dtype="float32"), 3.0).devices() == {dx.devices()[0]}
 
 
+def test_captured_arrays_follow_arguments_that_were_placed() -> None:
+    mesh, half = dx.make_mesh((8,), ("a",)), Mesh(np.array(dx.devices()[:4]), ("a",))
+    x = dnp.arange(16.0).reshape(8, 2)
+    places = [dx.devices()[2], NamedSharding(mesh, P("a")), NamedSharding(half, P("a")), dx.devices()[3]]
+    for captured in places:
+        w = dx.device_put(x + 1, captured)
+        f = dx.jit(lambda x, w=w: x * w)
+        g = dx.jit(lambda x, w=w: x - w, donate_argnums=0)
+        for _ in range(3):
+            for place in [*places, None]:
+                placed = x if place is None else dx.device_put(x, place)
+                devices = w.devices() if place is None else placed.devices()
+                given = dx.device_put(placed + 0, place)
+                for found, wanted in ((f(placed), x * (x + 1)), (g(given), -dnp.ones((8, 2)))):
+                    assert found.devices() == devices
+                    np.testing.assert_array_equal(found, wanted)
+
+
 def test_operations_stay_on_the_device_of_their_operand() -> None:
     x = dx.device_put(np.arange(4.0, dtype="float32"), dx.devices()[5])
     for y in (
