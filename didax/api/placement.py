@@ -46,7 +46,12 @@ def make_mesh(
     >>> dx.make_mesh((1,), ("data",))
     Mesh(axis_sizes=(1,), axis_names=('data',), axis_types=(Auto,))
     """
-    shape = tuple(int(n) for n in axis_shapes)
+    shape = tuple(map(operator.index, axis_shapes))
+    if any([n < 1 for n in shape]):
+        rule = "The axes of a mesh have lengths of at least 1."
+        raise ValueError(
+            message(rule, f"axis_shapes: {shape}, axis_names: {axis_names}", fix="Leave such axes out.")
+        )
     found = list(all_devices() if devices is None else devices)
     size = math.prod(shape)
     if size > len(found):

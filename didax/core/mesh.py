@@ -171,6 +171,11 @@ class Mesh(AbstractMesh):
         if array.ndim != len(names):
             _refuse_axes(f"devices: an array of shape {array.shape}", names)
         flat = tuple(array.flat)
+        if names and not (flat and all([hasattr(device, "process_index") for device in flat])):
+            rule, fix = "A mesh holds devices, at least one.", "Pass an array of didax.devices()."
+            raise ValueError(
+                message(rule, f"devices: an array of shape {array.shape}, {list(flat)!s:.200}", fix=fix)
+            )
         if len(set(flat)) < len(flat):
             rule, fix = "A mesh has each device once.", "Leave out the repeated ones."
             raise ValueError(message(rule, f"devices: {list(flat)}", fix=fix))
@@ -331,10 +336,10 @@ def is_local(device: Any) -> bool:
     return device.process_index == device.client.process_index()
 
 
-def without_devices(mesh: AbstractMesh, wanted: str) -> str:
+def without_devices(mesh: AbstractMesh) -> str:
     """The message for a question about devices that an abstract mesh cannot answer."""
     return message(
-        f"An abstract mesh has no devices, so it has no {wanted}.",
+        "An abstract mesh has no devices, and devices are asked for here.",
         f"mesh: {mesh}",
         fix="Use a Mesh of devices.",
     )

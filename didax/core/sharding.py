@@ -431,7 +431,7 @@ class NamedSharding(Sharding):
     def concrete_mesh(self) -> Mesh:
         """The mesh, which has devices; ValueError for an abstract one."""
         if not isinstance(self.mesh, Mesh):
-            raise ValueError(without_devices(self.mesh, "devices"))
+            raise ValueError(without_devices(self.mesh))
         return self.mesh
 
     @property

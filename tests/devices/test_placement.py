@@ -370,7 +370,11 @@ def test_random_keys_have_the_same_bits_in_any_sharding() -> None:
         (lambda m: dx.device_put(np.ones(8), P("a")), ValueError, "needs a mesh"),
         (lambda m: dx.make_mesh((3, 3), ("a", "b")), ValueError, "3 * 3 = 9; devices: 8"),
         (lambda m: dx.make_mesh((2,), ("a", "b")), ValueError, "one name for each axis"),
+        (lambda m: dx.make_mesh((0, 8), ("a", "b")), ValueError, "lengths of at least 1"),
+        (lambda m: dx.make_mesh((2.0, 4), ("a", "b")), TypeError, "'float' object cannot be interpreted"),
         (lambda m: Mesh(dx.devices()[:1] * 2, ("a",)), ValueError, "each device once"),
+        (lambda m: Mesh([], ("a",)), ValueError, "holds devices, at least one"),
+        (lambda m: Mesh(np.arange(8), ("a",)), ValueError, "holds devices, at least one"),
         (lambda m: Mesh(np.array(dx.devices()).reshape(2, 4), ("a", "a")), ValueError, "all different"),
         (lambda m: P(1), TypeError, "None, the name of a mesh axis, or a tuple"),
         (lambda m: NamedSharding(m.abstract_mesh, P("a")).devices, ValueError, "has no devices"),
@@ -383,7 +387,7 @@ def test_random_keys_have_the_same_bits_in_any_sharding() -> None:
         (lambda m: dx.jit(lambda x, y: (x, y), in_shardings=(NamedSharding(m.update(devices=m.devices[::-1]), P("a")), NamedSharding(m, P("a"))))(np.ones(8), np.ones(8)), ValueError, "same devices, in the same order"),
         (lambda m: dx.device_put(np.ones(8), dx.devices()[1]) + dx.device_put(np.ones(8), NamedSharding(m, P("a"))), ValueError, "same devices"),
     ],
-    ids=range(19),
+    ids=range(23),
 )  # fmt: skip
 def test_errors_name_the_rule_and_the_numbers(bad, error, says) -> None:
     with pytest.raises(error) as caught:
