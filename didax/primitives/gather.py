@@ -373,9 +373,11 @@ class Scatter(Primitive):
             )
         batch = [i for i in range(updates.aval.ndim) if i not in dims.update_window_dims]
         is_inside = not batch and mode in (CLIP, GatherScatterMode.PROMISE_IN_BOUNDS)
-        if is_inside and self.hlo and updates.constant is None and not ctx.module.partitioned_here:
+        is_fused = ctx.module.on_cpu and updates.constant is not None
+        if is_inside and self.hlo and not is_fused and not ctx.module.partitioned_here:
             return _lower_window(ctx, operand, indices, updates, dims, self.hlo)
-        updates = materialized_update(ctx, updates, batch)
+        if operand.constant is None or not ctx.module.partitioned_here:  # updates read nothing of a constant
+            updates = materialized_update(ctx, updates, batch)
         may_meet = not (unique_indices or _writes_once(indices.aval, dims))
         if self.hlo is None and may_meet and not ctx.module.on_cpu:
             return write_last(ctx, operand, indices, updates, dims)

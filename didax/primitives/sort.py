@@ -9,6 +9,7 @@ above: NaN, inf, ..., 0.0, -0.0. Tangents are gathered from where the values cam
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -81,12 +82,11 @@ class Sort(Primitive):
             return [_lower_on_host(ctx, xs[0], dimension)]
         if num_keys > 1 or not _fits_half_word(key):
             return _lower_by_comparator(ctx, xs, dimension, num_keys)
-        if (
-            devices := ctx.module.devices
-        ) is not None and devices.partitioned_here:  # moved once, not in each part
-            xs = tuple([x if x.name in ctx.ramps else devices.kept_whole(ctx, x, [dimension]) for x in xs])
         if len(xs) == 1:
             return [_lower_single(ctx, xs[0], dimension)]
+        if ctx.module.partitioned_here:  # what follows is moved once, not in each part
+            whole = functools.partial(ctx.module.devices.kept_whole, ctx, axes=[dimension])
+            xs = tuple([x if x.name in ctx.ramps else whole(x) for x in xs])
         order = (
             _lower_partition(ctx, xs[0])
             if _is_partitioned(ctx, key)
