@@ -102,12 +102,12 @@ class Cumulative(Primitive):
     def lower(self, ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
         dtype = x.aval.dtype
         wide = ctx.convert(x, _FLOAT32) if self.in_float32 and is_narrow_float(dtype) else x
-        identity, devices = self.identity(wide.aval.dtype), ctx.module.devices
+        identity = self.identity(wide.aval.dtype)
         if self._goes_in_windows(ctx, x.aval) and identity is not None:
             out = _scan_windows(ctx, wide, axis, reverse, self.op, identity)
         else:
             if ctx.module.partitioned_here:  # in a loop devices would exchange row after row
-                wide = devices.kept_whole(ctx, wide, [axis])
+                wide = ctx.module.devices.kept_whole(ctx, wide, [axis])
             out = lower_scan(ctx, wide, axis, reverse, self.op, identity, self.in_one_kernel)
         return ctx.convert(out, dtype)
 

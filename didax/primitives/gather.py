@@ -373,7 +373,8 @@ class Scatter(Primitive):
             )
         batch = [i for i in range(updates.aval.ndim) if i not in dims.update_window_dims]
         is_inside = not batch and mode in (CLIP, GatherScatterMode.PROMISE_IN_BOUNDS)
-        if is_inside and self.hlo and updates.constant is None and not ctx.module.partitioned_here:
+        is_fused = ctx.module.on_cpu and updates.constant is not None
+        if is_inside and self.hlo and not is_fused and not ctx.module.partitioned_here:
             return _lower_window(ctx, operand, indices, updates, dims, self.hlo)
         if operand.constant is None or not ctx.module.partitioned_here:  # updates read nothing of a constant
             updates = materialized_update(ctx, updates, batch)
