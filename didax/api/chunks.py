@@ -9,17 +9,29 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from didax.api.flat import as_array
 from didax.api.traced import TracedFunction
-from didax.core.avals import aval_of
+from didax.core import dtypes
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import is_count
 from didax.core.errors import message
-from didax.core.jaxpr import Jaxpr
-from didax.primitives.control_flow.layout import BodyLayout
+from didax.core.jaxpr import Jaxpr, eval_jaxpr
+from didax.primitives.control_flow.common import COUNT
+from didax.primitives.control_flow.layout import BodyLayout, merge, split_at, where_false, where_true
 from didax.primitives.control_flow.scan import scan_p
+from didax.primitives.convert import iota
+from didax.primitives.elementwise import add, mul
+from didax.primitives.filled import zeros
 from didax.primitives.shape import reshape
-from didax.primitives.slicing import concatenate, slice_axis
-from didax.transforms.batching import AxisData, batch_jaxpr
+from didax.primitives.slicing import concatenate, dynamic_update_slice_p, slice_axis
+from didax.transforms.batching import AxisData, batch_jaxpr, move_batch_axis
+from didax.transforms.staging import trace_to_jaxpr
+
+Places = Sequence[
+    int
+]  # for each result, its axis of the rows: one that is not the first is written by a loop
 
 
 def checked_size(caller: str, name: str, size: Any) -> int | None:
@@ -37,14 +49,28 @@ def checked_size(caller: str, name: str, size: Any) -> int | None:
     return operator.index(size)
 
 
-def map_chunks(body: TracedFunction, rows: Sequence[Any], length: int, size: int) -> list[Any]:
-    """Results for all rows, along new leading axes; what does not depend on the row has one too."""
+def map_chunks(
+    body: TracedFunction, rows: Sequence[Any], length: int, size: int, axes: Sequence[int] | None = None
+) -> tuple[list[Any], list[int]]:
+    """Results for all rows, and along which axis of each they are; what does not depend on the row has one too.
+
+    It is the one of `axes`, or the first one. See Note [Chunks of columns].
+    """
+    avals = body.out_avals
+    wanted = (0,) * len(avals) if axes is None else axes
+    places = [axis if _may_be_written(aval) else 0 for aval, axis in zip(avals, wanted, strict=True)]
+    columns = [
+        zeros(aval.update(shape=(*aval.shape[:axis], length, *aval.shape[axis:])))
+        for aval, axis in zip(avals, places, strict=True)
+        if axis
+    ]
     whole = length - length % size
-    parts = [_map_whole(body, [slice_axis(x, 0, whole, 0) for x in rows], whole // size, size)]
+    columns, *parts = _map_whole(body, rows, places, columns, 0, whole, size)
     if whole < length:
-        rest = [slice_axis(x, whole, length, 0) for x in rows]
-        parts.append(_map_whole(body, rest, 1, length - whole))
-    return [concatenate(ys, 0) for ys in zip(*parts, strict=True)]
+        columns, part = _map_whole(body, rows, places, columns, whole, length, length - whole)
+        parts.append(part)
+    stacked = [concatenate(ys, 0) for ys in zip(*parts, strict=True)]
+    return merge([axis > 0 for axis in places], columns, stacked), places
 
 
 def depends_on_rows(body: TracedFunction, count: int) -> tuple[bool, ...]:
@@ -62,10 +88,64 @@ def map_rows(
     return [as_array(y) for y in outs]
 
 
-def _map_whole(body: TracedFunction, rows: Sequence[Any], count: int, size: int) -> list[Any]:
-    """Results for `count` chunks of `size` rows."""
+def _map_whole(
+    body: TracedFunction,
+    rows: Sequence[Any],
+    places: Places,
+    columns: list[Any],
+    start: int,
+    stop: int,
+    size: int,
+) -> tuple[list[Any], list[Any]]:
+    """Results for the rows from `start` to `stop`, `size` at a time: the columns with them, and what is stacked."""
+    count = (stop - start) // size
     dims = (None,) * len(body.captured) + (0,) * len(rows)
-    batched, _ = batch_jaxpr(body.jaxpr, AxisData(None, size), dims, (True,) * len(body.jaxpr.outvars))
-    chunks = [reshape(x, (count, size, *aval_of(x).shape[1:])) for x in rows]
-    outs = map_rows(batched, body.captured, (), chunks, count)
-    return [reshape(y, (count * size, *y.shape[2:])) for y in outs]
+    batched, _ = batch_jaxpr(body.jaxpr, AxisData(None, size), dims, (True,) * len(places))
+    chunks = [slice_axis(x, start, stop, 0) for x in rows]
+    chunks = [reshape(x, (count, size, *aval_of(x).shape[1:])) for x in chunks]
+    if columns:
+        batched = _writing(batched, len(body.captured), places, columns, start, size)
+        chunks.insert(0, iota(COUNT.dtype, (count,), 0))
+    outs = map_rows(batched, body.captured, columns, chunks, count)
+    columns, stacked = split_at(outs, len(columns))
+    return columns, [reshape(y, (count * size, *y.shape[2:])) for y in stacked]
+
+
+# Note [Chunks of columns]. A scan stacks results along the first axis. Those that belong along another one, as the
+# columns of a Jacobian, would be stacked and transposed, in twice their memory. So the loop carries the whole result,
+# zeros at first, and writes each chunk where it belongs.
+
+
+def _may_be_written(aval: ShapedArray) -> bool:
+    """Whether a loop may carry zeros of the type: not keys, and nothing that has a place on devices."""
+    is_number = dtypes.as_extended(aval.dtype) is None and aval.dtype != dtypes.float0
+    return is_number and not aval.vma and aval.layout is None
+
+
+def _writing(
+    batched: Jaxpr, num_captured: int, places: Places, columns: Sequence[Any], first: int, size: int
+) -> Jaxpr:
+    """The jaxpr of a chunk, which takes the columns and its own number too, and returns the columns with its own."""
+
+    def step(*args: Any) -> list[Any]:
+        captured, held, (number,), chunk = split_at(args, num_captured, len(columns), 1)
+        start = add(mul(number, np.int32(size)), np.int32(first))
+        outs = eval_jaxpr(batched, [*captured, *chunk])
+        is_column = [axis > 0 for axis in places]
+        new = [
+            _written(old, move_batch_axis(y, 0, axis, 0), start, axis)
+            for old, y, axis in zip(
+                held, where_true(outs, is_column), where_true(places, is_column), strict=True
+            )
+        ]
+        return [*new, *where_false(outs, is_column)]
+
+    captured, chunk = split_at(batched.in_avals, num_captured)
+    avals = [*captured, *map(aval_of, columns), COUNT, *chunk]
+    return trace_to_jaxpr(step, avals, what="vmap")[0]
+
+
+def _written(columns: Any, chunk: Any, start: Any, axis: int) -> Any:
+    starts = [np.int32(0)] * aval_of(columns).ndim
+    starts[axis] = start
+    return dynamic_update_slice_p.bind(columns, chunk, *starts)

@@ -103,11 +103,10 @@ def vmap(
             _check_no_chunks(fun, args, kwargs, mapped_refs[0], chunk_size)
             outs, out_dims = vmap_of_refs(RefArguments(flat, mapped_refs), axis, dims, leaves, fun)
         elif chunk_size is not None and chunk_size < axis.size:
-            outs, out_dims = _in_chunks(flat, axis.size, dims, leaves, chunk_size)
+            outs, out_dims = _in_chunks(flat, axis.size, dims, leaves, chunk_size, out_axes)
         else:
             outs, out_dims = vmap_flat(flat, axis, dims, leaves, function=fun)
-        out = pytree.unflatten(flat.out_tree, list(range(len(outs))))
-        wanted = pytree.broadcast_prefix(out_axes, out, "vmap out_axes", is_leaf=_is_none, of="result")
+        wanted = _wanted(flat, out_axes)
         moved = [
             as_array(_place(fun, flat.out_tree, i, y, dim, want, axis.size))
             for i, (y, dim, want) in enumerate(zip(outs, out_dims, wanted, strict=True))
@@ -151,7 +150,12 @@ def _documented(fun: Any) -> str:
 
 
 def _in_chunks(
-    flat: FlatFunction, length: int, dims: Sequence[int | None], leaves: Sequence[Any], size: int
+    flat: FlatFunction,
+    length: int,
+    dims: Sequence[int | None],
+    leaves: Sequence[Any],
+    size: int,
+    out_axes: Any,
 ) -> tuple[list[Any], list[int | None]]:
     """Results of the flat function over the batch, a chunk at a time, and their batch axes."""
     mapped = [i for i, dim in enumerate(dims) if dim is not None]
@@ -166,8 +170,21 @@ def _in_chunks(
     avals = tuple([element_aval(aval_of(x), 0) for x in rows])
     body = trace_function("vmap", of_rows, pytree.structure((avals, {})), avals)
     batched = depends_on_rows(body, len(rows))
-    outs = map_chunks(body, rows, length, size)
-    return [y if b else y[0] for y, b in zip(outs, batched, strict=True)], [0 if b else None for b in batched]
+    wanted = _wanted(flat, out_axes)
+    ndims = [aval.ndim + 1 for aval in body.out_avals]
+    axes = [
+        want % n if b and want is not None and -n <= want < n else 0
+        for b, want, n in zip(batched, wanted, ndims, strict=True)
+    ]
+    outs, places = map_chunks(body, rows, length, size, axes)
+    whole = [y if b else y[0] for y, b in zip(outs, batched, strict=True)]
+    return whole, [place if b else None for place, b in zip(places, batched, strict=True)]
+
+
+def _wanted(flat: FlatFunction, out_axes: Any) -> list[Any]:
+    """The axis, or None, that `out_axes` wants of each result."""
+    out = pytree.unflatten(flat.out_tree, list(range(flat.out_tree.num_leaves)))
+    return pytree.broadcast_prefix(out_axes, out, "vmap out_axes", is_leaf=_is_none, of="result")
 
 
 def _checked_chunk_size(fun: Any, chunk_size: Any, axis_name: str | None) -> int | None:

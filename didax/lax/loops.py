@@ -172,7 +172,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         outs = map_rows(body.jaxpr, body.read, values_of(body.written), rows, length)
         return pytree.unflatten(body.out_tree, store(body.written, outs))
     body = trace_function("map", f, args_tree, row_avals)
-    return pytree.unflatten(body.out_tree, map_chunks(body, rows, length, size))
+    return pytree.unflatten(body.out_tree, map_chunks(body, rows, length, size)[0])
 
 
 def _rows(function: str, xs: Any, length: int | None) -> tuple[list[Any], Any, tuple[ShapedArray, ...], int]:

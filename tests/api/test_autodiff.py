@@ -608,6 +608,33 @@ def test_jacobians_in_chunks_are_the_same_and_need_less_memory() -> None:
     assert temporaries(8) < temporaries(None) / 8
 
 
+def test_columns_in_chunks_are_written_where_they_belong() -> None:
+    """A chunked Jacobian in forward mode, or result along a later axis, is not stacked first and transposed then."""
+    matrix = np.cos(np.arange(128.0 * 128, dtype="float32")).reshape(128, 128)
+    f, x = lambda x: dnp.tanh(matrix @ x), np.ones(128, "float32")
+
+    def temporaries(g: Any) -> int:
+        compiled = dx.jit(g, compiler_options=AS_USERS).lower(x).compile()
+        return compiled.memory_analysis().temp_size_in_bytes
+
+    mapped = lambda x: dx.vmap(lambda i: f(x * i), out_axes=1, chunk_size=5)(dnp.arange(128.0))
+    energy = lambda x: f(x).sum()
+    for g in (dx.jacfwd(f, chunk_size=8), dx.hessian(energy, chunk_size=8), mapped):
+        assert temporaries(g) < matrix.nbytes / 2
+    # derivatives and batches of it; chunks that do not divide the length
+    x = np.linspace(0, 1, 7, dtype="float32")
+    g = lambda x: dnp.stack([dnp.sin(x * x[::-1]), x**2], 1)
+    for size in (2, 3):
+        chunked, whole = dx.jacfwd(g, chunk_size=size), dx.jacfwd(g)
+        for derivative in (dx.jacfwd, dx.jacrev):
+            np.testing.assert_allclose(derivative(chunked)(x), derivative(whole)(x), rtol=1e-6)
+        rows = np.stack([x, 2 * x])
+        np.testing.assert_allclose(dx.vmap(chunked)(rows), dx.vmap(whole)(rows), rtol=1e-6)
+        assert chunked(x).shape == (7, 2, 7)
+    with pytest.raises(ValueError, match="axis 3"):
+        dx.vmap(g, out_axes=3, chunk_size=2)(np.ones((4, 7)))
+
+
 def test_cotangents_of_strong_results_are_strong():
     x = np.float32(1)
     for jit in (lambda f: f, dx.jit):

@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 from didax.core.jaxpr import Atom, Eqn, Jaxpr
 from didax.passes.loops.contract import carried_sums
 from didax.passes.loops.notes import Note, note
-from didax.passes.loops.rewrite import inlined, num_bytes, substitute
+from didax.passes.loops.rewrite import inlined, num_bytes, substitute, uses
 from didax.passes.loops.split_products import PARTS, CarryFree, call_cost, is_product, split_products
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.control_flow.layout import BodyLayout
 from didax.primitives.control_flow.scan import scan_p
+from didax.primitives.slicing import dynamic_update_slice_p
 from didax.transforms.batching import AxisData, batch_jaxpr
 
 RULE = "products before the loop"
@@ -70,8 +71,8 @@ def hoisted(eqn: Eqn) -> Hoisted | None:
     """The scan without the products that are better computed before it; None if it has none."""
     layout = BodyLayout.of(eqn.params)
     consts, carry, rows = layout.split(eqn.params["jaxpr"].invars)
-    if not carry:
-        return None  # It is a map, and a user who asks for a map wants one step after the other.
+    if _is_map(eqn.params["jaxpr"], carry):
+        return None  # A user who asks for a map wants one step after the other.
     carry_free = CarryFree(consts, rows, call_cost(eqn))
     split = split_products(eqn.params["jaxpr"], carry_free)
     body = dce_jaxpr(split, (True,) * len(split.outvars), keep_inputs=True)[0]
@@ -82,6 +83,17 @@ def hoisted(eqn: Eqn) -> Hoisted | None:
         return None
     computed = sum(num_bytes(v.aval) for e in moved for v in e.outvars if v not in carry_free.steady)
     return _rewritten(eqn, body, moved) if computed * eqn.params["length"] <= MAX_BYTES else None
+
+
+def _is_map(body: Jaxpr, carry: Sequence[Any]) -> bool:
+    """Whether no step needs the one before: the carry is nothing but arrays into which each step writes."""
+    users = uses(body)
+    written = {
+        e.invars[0]: e.outvars[0]
+        for e in body.eqns
+        if e.primitive is dynamic_update_slice_p and users[e.invars[0]] == users[e.outvars[0]] == 1
+    }
+    return all(written.get(old) is new for old, new in zip(carry, body.outvars, strict=False))
 
 
 def _to_move(body: Jaxpr, carry_free: CarryFree) -> list[Eqn]:
