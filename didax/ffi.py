@@ -109,7 +109,7 @@ def ffi_call(
       legacy_backend_config: a string for functions of older interfaces.
 
     Keyword arguments of the function that is returned are static attributes of the call: numbers (Python's have 64
-    bits), strings, vectors of NumPy's, and dicts of these.
+    bits), strings, bytes, arrays of NumPy's, which are spans of numbers, and dicts of these.
 
     Raises TypeError and ValueError for results, attributes, layouts and aliases that cannot be.
 

@@ -34,6 +34,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     found = ctypes.CDLL(str(path))
     ffi.register_ffi_target("didax_test_scale", ffi.pycapsule(found.ScaleHandler))
     ffi.register_ffi_target("didax_test_raw", {"execute": ffi.pycapsule(found.RawHandler)})
+    ffi.register_ffi_target("didax_test_sums", ffi.pycapsule(found.SumsHandler))
     return found
 
 
@@ -116,6 +117,17 @@ def test_layouts_aliases_and_rules_of_the_user() -> None:
     np.testing.assert_array_equal(once(X), -3 * X)
 
 
+@pytest.mark.usefixtures("library")
+def test_attributes_are_arrays_of_any_shape_and_bytes() -> None:
+    sums = ffi.ffi_call("didax_test_sums", dx.ShapeDtypeStruct((3,), "float64"))
+    for size in (0, 1, 3, 5000):
+        numbers = np.arange(2.0 * size).reshape(2, size) / 3
+        found = sums(bytes=np.full(size, 200, "uint8"), numbers=numbers, text=b'\xff\x00"a')
+        np.testing.assert_allclose(found, [200 * size, numbers.sum(), 255 + 34 + 97])
+    found = sums(bytes=np.array(7, "uint8"), numbers=np.array([0.1, np.inf]), text='é\t"\\\n')
+    np.testing.assert_array_equal(found, [7, np.inf, sum('é\t"\\\n'.encode())])
+
+
 def test_types_of_states_are_registered() -> None:
     """XLA writes the number that it gives to a type into the memory behind the capsule."""
     new = ctypes.pythonapi.PyCapsule_New
@@ -175,6 +187,8 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "results": (lambda: ffi.ffi_call("x", 3), TypeError, "has a shape and a dtype"),
     "vmap_method": (lambda: ffi.ffi_call("x", STRUCT, vmap_method="no"), ValueError, "'no'"),
     "attribute": (lambda: ffi.ffi_call("x", STRUCT)(X, a=[1]), TypeError, r"a: \[1\] of type list"),
+    "number": (lambda: ffi.ffi_call("x", STRUCT)(X, a=2**63), OverflowError, "a: 9223372036854775808"),
+    "key": (lambda: ffi.ffi_call("x", STRUCT)(X, a={1: 2}), TypeError, "a: a key is 1"),
     "layout": (
         lambda: ffi.ffi_call("x", STRUCT, input_layouts=[(0, 0)])(X),
         ValueError,

@@ -22,6 +22,7 @@ from didax.core.process import to_the_end
 from didax.xla.text import (
     FunctionContext,
     Value,
+    dense,
     element_type,
     function_type,
     layout_text,
@@ -111,39 +112,49 @@ def include_dir() -> str:
 def attribute_text(name: str, value: Any) -> str:
     """A static argument of a handler as an attribute of MLIR's.
 
-    Python's numbers have 64 bits; NumPy's have their dtype; vectors of NumPy's are spans of numbers.
+    Python's numbers have 64 bits; NumPy's have their dtype; arrays of NumPy's are spans of numbers.
     """
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            fix = "Pass np.uint64(number), a float or an array argument."
+            rule = "Python's integers are attributes of 64 bits with a sign."
+            raise OverflowError(message(rule, f"{name}: {value!r:.100}", fix=fix))
         return f"{value} : i64"
     if isinstance(value, float):
         value = np.float64(value)
     if isinstance(value, str):
         return quoted(value)
+    if isinstance(value, bytes):
+        return '"' + "".join([f"\\{byte:02X}" for byte in value]) + '"'
     if isinstance(value, np.generic) and not dtypes.is_complex(value.dtype):
         dtype = dtypes.dtype(value.dtype)
         return f"{number_text(np.asarray(value), dtype)} : {element_type(dtype)}"
     if isinstance(value, np.ndarray):
         array = cast("np.ndarray[Any, Any]", value)
         dtype = dtypes.dtype(array.dtype)
-        if array.ndim == 1 and not dtypes.is_complex(dtype):
-            numbers = ", ".join([number_text(np.asarray(x), dtype) for x in array])
-            return f"array<{element_type(dtype)}{': ' if len(array) else ''}{numbers}>"
+        if not dtypes.is_complex(dtype):
+            return f"dense<{dense(array.ravel(), dtype)}> : tensor<{array.size}x{element_type(dtype)}>"
     if isinstance(value, Mapping):
-        return attributes_text(cast("Mapping[str, Any]", value))
+        return attributes_text(cast("Mapping[str, Any]", value), name)
     rule = (
-        "An attribute of a foreign function is a number, a string, a vector of NumPy's, or a dict of these."
+        "An attribute of a foreign function is a number, a string, an array of NumPy's, or a dict of these."
     )
     got = f"{name}: {value!r:.100} of type {type(value).__name__}"
     raise TypeError(message(rule, got, fix="Convert it, or pass it as an array argument."))
 
 
-def attributes_text(attributes: Mapping[str, Any]) -> str:
-    """A dictionary of attributes."""
-    return (
-        f"{{{', '.join([f'{name} = {attribute_text(name, x)}' for name, x in sorted(attributes.items())])}}}"
-    )
+def attributes_text(attributes: Mapping[str, Any], name: str = "attributes") -> str:
+    """A dictionary of attributes; an error says its `name`."""
+    if wrong := [key for key in attributes if not isinstance(key, str)]:
+        rule, got = "The keys of a dict of attributes are strings.", f"{name}: a key is {wrong[0]!r:.100}"
+        raise TypeError(message(rule, got, fix="Write str(key)."))
+    texts = [
+        f"{key if key.isascii() and key.isidentifier() else quoted(key)} = {attribute_text(key, x)}"
+        for key, x in sorted(attributes.items())
+    ]
+    return f"{{{', '.join(texts)}}}"
 
 
 def call_target(

@@ -40,3 +40,21 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(RawHandler, Raw,
                                   .Attr<ffi::Dictionary>("more")
                                   .Arg<ffi::Buffer<ffi::F32>>()
                                   .Ret<ffi::Buffer<ffi::F32>>());
+
+// The sums of the spans, and of the bytes of the text.
+static ffi::Error Sums(ffi::Span<const uint8_t> bytes, ffi::Span<const double> numbers, std::string_view text,
+                       ffi::ResultBuffer<ffi::F64> y) {
+  double* sums = y->typed_data();
+  sums[0] = sums[1] = sums[2] = 0;
+  for (uint8_t b : bytes) sums[0] += b;
+  for (double x : numbers) sums[1] += x;
+  for (unsigned char c : text) sums[2] += c;
+  return ffi::Error::Success();
+}
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(SumsHandler, Sums,
+                              ffi::Ffi::Bind()
+                                  .Attr<ffi::Span<const uint8_t>>("bytes")
+                                  .Attr<ffi::Span<const double>>("numbers")
+                                  .Attr<std::string_view>("text")
+                                  .Ret<ffi::Buffer<ffi::F64>>());
