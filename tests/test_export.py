@@ -128,6 +128,16 @@ def test_files_of_jax_for_any_shape_and_two_platforms() -> None:
 
 
 @pytest.mark.cpu
+def test_files_of_jax_for_any_shape_with_complex_results_and_factors() -> None:
+    loaded = export.deserialize((HERE / "jax_symbolic_factor.bin").read_bytes())
+    for count in (1, 4):
+        x = np.cos(np.arange(3.0 * count, dtype="float32")).reshape(count, 3)
+        spectrum, factor = dx.jit(loaded.call)(x)
+        np.testing.assert_allclose(spectrum, np.fft.fft(x), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(factor, np.linalg.cholesky(x.T @ x + 5 * np.eye(3)), rtol=1e-5)
+
+
+@pytest.mark.cpu
 def test_jax_reads_the_files(tmp_path: Path) -> None:
     pytest.importorskip("flatbuffers")  # which jax.export needs
     import jax

@@ -52,7 +52,7 @@ def refined_text(text: str, in_avals: Sequence[ShapedArray], out_avals: Sequence
     functions = ArtifactFunctions(text)
     signature = re.search(rf"func\.func private @{functions.main}\((.*)\) -> (.*) {{", functions.text)
     assert signature is not None
-    found, results = [re.findall(r"tensor<[^>]*(?:<[^>]*>)?[^>]*>", part) for part in signature.groups()]
+    found, results = [re.findall(r"tensor<[^<>]*(?:<[^<>]*>)?[^<>]*>", part) for part in signature.groups()]
     types, outs = [[tensor_type(aval) for aval in avals] for avals in (in_avals, out_avals)]
     lines = [
         f"    %c{i} = stablehlo.convert %a{i} : ({own}) -> {open_}"
@@ -87,14 +87,14 @@ def stablehlo_context() -> Any:
     ir: Any = importlib.import_module("jaxlib.mlir.ir")
     dialects: Any = importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext")
     stablehlo: Any = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
-    chlo: Any = importlib.import_module("jaxlib.mlir.dialects.chlo")
+    others: list[Any] = [importlib.import_module(f"jaxlib.mlir.dialects.{name}") for name in ("chlo", "sdy")]
     registry = ir.DialectRegistry()
     dialects.register_dialects(registry)
     context = ir.Context()
     context.append_dialect_registry(registry)
     context.load_all_available_dialects()
-    stablehlo.register_dialect(context)
-    chlo.register_dialect(context)
+    for dialect in (stablehlo, *others):
+        dialect.register_dialect(context)
     return context
 
 

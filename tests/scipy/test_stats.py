@@ -278,6 +278,24 @@ def test_density_estimates() -> None:
         assert_close(dx.jit(lambda k, x: k(x))(ours, points[0]), ours(points[0]), 1e-12)
 
 
+def test_density_estimates_of_other_dtypes_than_their_arguments() -> None:
+    data = RNG.normal(size=(2, 12)).astype("float32")
+    centre, spread = np.ones(2), np.eye(2)
+    with dx.enable_x64(True):
+        ours, theirs = stats.gaussian_kde(data), scipy.stats.gaussian_kde(data)
+        wide = stats.gaussian_kde(data.astype("float64") * 2)
+        found = [
+            (ours(centre), theirs(centre)),
+            (ours.integrate_gaussian(centre, spread), theirs.integrate_gaussian(centre, spread)),
+            (ours.integrate_kde(wide), theirs.integrate_kde(scipy.stats.gaussian_kde(data * 2))),
+        ]
+        for value, want in found:
+            assert value.dtype == "float64"
+            assert_close(value, np.float64(want), 1e-5)
+        for dtype in ("int8", "bfloat16"):
+            assert ours(np.ones((2, 3)).astype(dtype)).dtype == "float32"
+
+
 @pytest.mark.ci
 def test_derivatives() -> None:
     x, shares = np.array([0.15, 0.4, 0.8]), np.array([0.2, 0.7])
@@ -342,6 +360,10 @@ def test_batches_and_errors() -> None:
         (lambda: stats.gaussian_kde(x[0, :1]), ArgumentError, "two points or more"),
         (lambda: stats.gaussian_kde(x).set_bandwidth(1), NotImplementedError, "keeps its bandwidth"),
         (lambda: stats.gaussian_kde(x, "best"), ArgumentError, "knows two rules"),
+        (lambda: stats.gaussian_kde(x, [0.5]), ArgumentError, r"bw_method: \[0.5\]"),
+        (lambda: stats.gaussian_kde(x + 1j), ArgumentError, "real numbers"),
+        (lambda: stats.gaussian_kde(x)(x + 1j), ArgumentError, "points of an estimate are real"),
+        (lambda: stats.gaussian_kde(x[0]).integrate_box_1d(x[0], 2.0), ArgumentError, "takes two numbers"),
         (lambda: stats.norm.pdf(x, 1, 2, 3), TypeError, "too many positional arguments"),
         (lambda: stats.norm.pdf("x"), TypeError, "norm.pdf takes arrays"),
     ):  # fmt: skip

@@ -6,8 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import didax.numpy as dnp
 from didax import random
+from didax.core import dtypes
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.value import Array
 from didax.lax import linalg
@@ -45,6 +48,10 @@ class gaussian_kde:
         given = [dataset] if weights is None else [dataset, weights]
         points, *rest = [dnp.asarray(x) for x in promote_dtypes("gaussian_kde", *given, to_inexact=True)]
         points = dnp.atleast_2d(points.astype(points.dtype))
+        if any(dtypes.is_complex(x.dtype) for x in (points, *rest)):
+            facts = [f"dataset: {points.aval}", *[f"weights: {w.aval}" for w in rest]]
+            fix = "Stack real and imaginary parts as two coordinates."
+            raise ArgumentError(message("gaussian_kde takes real numbers.", *facts, fix=fix))
         if points.ndim != 2 or points.shape[1] < 2 or (rest and rest[0].shape != points.shape[1:]):
             facts = [f"dataset: {points.aval}", *[f"weights: {w.aval}" for w in rest]]
             fix = "Pass a dataset of shape (d, n) or (n,), and weights of shape (n,)."
@@ -120,7 +127,12 @@ class gaussian_kde:
             fix = "Sample from it (resample) to estimate probabilities of boxes."
             raise ArgumentError(message("integrate_box_1d takes numbers, d = 1.", f"d: {self.d}", fix=fix))
         spread = dnp.sqrt(self.covariance[0, 0])
-        shares = [ndtr((dnp.asarray(bound) - self.dataset[0]) / spread) for bound in (low, high)]
+        bounds = dnp.asarray(low), dnp.asarray(high)
+        if bounds[0].ndim or bounds[1].ndim:
+            facts = f"low: {bounds[0].aval}, high: {bounds[1].aval}"
+            fix = "Map it over the bounds: vmap(density.integrate_box_1d)(low, high)."
+            raise ArgumentError(message("integrate_box_1d takes two numbers.", facts, fix=fix))
+        shares = [ndtr((bound - self.dataset[0]) / spread) for bound in bounds]
         return (self.weights * (shares[1] - shares[0])).sum()
 
     @api_boundary
@@ -169,7 +181,12 @@ class gaussian_kde:
         )
 
     def _points(self, name: str, x: Any) -> Any:
-        points = dnp.atleast_2d(dnp.asarray(x).astype(self.dataset.dtype))
+        points = dnp.atleast_2d(dnp.asarray(x))
+        if dtypes.is_complex(points.dtype):
+            fix = "Stack real and imaginary parts as two coordinates."
+            raise ArgumentError(
+                message("The points of an estimate are real.", f"{name}: {points.aval}", fix=fix)
+            )
         if points.shape[0] != self.d and points.shape == (1, self.d):
             points = points.T
         if points.ndim != 2 or points.shape[0] != self.d:
@@ -180,10 +197,9 @@ class gaussian_kde:
 
     def _log_mixture(self, points: Any, covariance: Any, weights: Any) -> Any:
         """The logarithm of the weighted sum of normal densities around the dataset, at points as columns."""
+        covariance, data, points = promote_dtypes("gaussian_kde", covariance, self.dataset, points)
         factor = linalg.cholesky(covariance)
-        data, at = [
-            linalg.triangular_solve(factor, x, left_side=True, lower=True) for x in (self.dataset, points)
-        ]
+        data, at = [linalg.triangular_solve(factor, x, left_side=True, lower=True) for x in (data, points)]
         squares = ((data[:, :, None] - at[:, None, :]) ** 2).sum(0)
         log_det = dnp.log(dnp.diagonal(factor)).sum()
         constant = 0.5 * self.d * math.log(2 * math.pi) + log_det
@@ -193,9 +209,11 @@ class gaussian_kde:
 def _factor(estimate: gaussian_kde, method: Any, d: int) -> Any:
     if method is None or method == "scott":
         return estimate.neff ** (-1 / (d + 4))
-    if isinstance(method, str):
-        if method == "silverman":
-            return (estimate.neff * (d + 2) / 4) ** (-1 / (d + 4))
+    if isinstance(method, str) and method == "silverman":
+        return (estimate.neff * (d + 2) / 4) ** (-1 / (d + 4))
+    if callable(method):
+        return method(estimate)
+    if isinstance(method, str) or np.shape(method) != ():
         fix = "Use 'scott', 'silverman', a number or a function."
-        raise ArgumentError(message("gaussian_kde knows two rules.", f"bw_method: {method!r}", fix=fix))
-    return method(estimate) if callable(method) else method
+        raise ArgumentError(message("gaussian_kde knows two rules.", f"bw_method: {method!r:.100}", fix=fix))
+    return method
