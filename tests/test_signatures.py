@@ -47,16 +47,15 @@ EXCEPTIONS = {
         debug.breakpoint(**kwargs) ffi.build_ffi_lowering_function(**lowering_args)
         ffi.ffi_lowering(**lowering_args) sharding.AbstractMesh.update(**kwargs) experimental.jet.jet(**_)
         .NamedSharding.update(**kwargs)""",
-    "a switch without a value asks for its own value": """
-        .array_garbage_collection_guard(new_val) .default_device(new_val) .default_matmul_precision(new_val)
-        .default_prng_impl(new_val) .numpy_dtype_promotion(new_val) .numpy_rank_promotion(new_val)
-        .transfer_guard_device_to_device(new_val) .transfer_guard_device_to_host(new_val)
-        .transfer_guard_host_to_device(new_val)""",
     "in docs/differences.md": """
         .make_jaxpr(return_shape)
         nn.standardize(algorithm) random.double_sided_maxwell(shape) random.weibull_min(shape)""",
     "JAX refuses the call, too": """
-        numpy.clip(arr) lax.random_gamma_grad(*args a x) numpy.set_printoptions(*args **kwargs)""",
+        numpy.clip(arr) lax.random_gamma_grad(*args a x) numpy.set_printoptions(*args **kwargs)
+        .array_garbage_collection_guard(new_val) .default_device(new_val) .default_matmul_precision(new_val)
+        .default_prng_impl(new_val) .numpy_dtype_promotion(new_val) .numpy_rank_promotion(new_val)
+        .transfer_guard_device_to_device(new_val) .transfer_guard_device_to_host(new_val)
+        .transfer_guard_host_to_device(new_val)""",
     "the same by another value": """
         test_util.check_jvp(eps) test_util.check_vjp(eps) .Ref.addupdate(idx) numpy.array(*args)""",
     "no device of a CPU has a slice, so processes are the granules": """
