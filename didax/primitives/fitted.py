@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -239,10 +239,27 @@ bessel_i0e = composed("bessel_i0e", _bessel_i0e,
                     lambda t, y, x: mul(t, neg(mul(sign(x), _i1e_short_of_i0e(x)))))  # fmt: skip
 bessel_i1e = composed("bessel_i1e", _bessel_i1e,
                     lambda t, y, x: mul(t, sub(_i1e_short_of_i0e(x), _i1_over_x(y, x, exp(neg(abs_(x)))))))  # fmt: skip
-bessel_i0 = composed("bessel_i0", lambda x: mul(exp(abs_(x)), _bessel_i0e(x)),
+bessel_i0 = composed("bessel_i0", lambda x: _times_exp(x, _bessel_i0e),
                    lambda t, y, x: mul(t, bessel_i1(x)))  # fmt: skip
-bessel_i1 = composed("bessel_i1", lambda x: mul(exp(abs_(x)), _bessel_i1e(x)),
-                   lambda t, y, x: mul(t, sub(bessel_i0(x), _i1_over_x(y, x))))  # fmt: skip
+bessel_i1 = composed("bessel_i1", lambda x: _times_exp(x, _bessel_i1e),
+                   lambda t, y, x: mul(t, _bessel_i1_slope(x)))  # fmt: skip
+
+
+def _times_exp(x: Any, f: Callable[[Any], Any]) -> Any:
+    """exp(|x|) f(x), which overflows where the product does, later than exp(|x|)."""
+    size = abs_(x)
+    most = 0.9 * math.log(float(dtypes.finfo(aval_of(x).dtype).max))
+    first = where(gt(size, most), like(most, x), size)
+    return mul(mul(exp(first), f(x)), exp(sub(size, first)))
+
+
+def _bessel_i1_slope(x: Any) -> Any:
+    """I0(x) - I1(x) / x: far from 0 one product, as a difference of two that overflow is NaN."""
+    near = le(abs_(x), 8)
+    inner, outer = where(near, x, like(0, x)), where(near, like(8, x), x)
+    far = _times_exp(outer, lambda x: sub(bessel_i0e(x), div(bessel_i1e(x), x)))
+    return where(near, sub(bessel_i0(inner), _i1_over_x(bessel_i1(inner), inner)), far)
+
 
 # --- Error functions ----------------------------------------------------------------------------------------
 

@@ -608,6 +608,7 @@ def test_jacobians_in_chunks_are_the_same_and_need_less_memory() -> None:
     assert temporaries(8) < temporaries(None) / 8
 
 
+@pytest.mark.cpu
 def test_columns_in_chunks_are_written_where_they_belong() -> None:
     """A chunked Jacobian in forward mode, or result along a later axis, is not stacked first and transposed then."""
     matrix = np.cos(np.arange(128.0 * 128, dtype="float32")).reshape(128, 128)

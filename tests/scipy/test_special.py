@@ -130,6 +130,25 @@ def test_incomplete_gamma_functions_do_not_depend_on_slower_neighbours() -> None
         np.testing.assert_allclose(np.asarray(dx.jit(f)(a, x)), wanted, rtol=2e-6)
 
 
+def test_bessel_functions_up_to_where_they_overflow() -> None:
+    """Beyond 88.7, where exp(x) overflows; the derivative of i1 is no difference of two infinite numbers."""
+    x = np.float32([88.0, 90.0, -91.5, 95.0, -300.0])
+    finite, slope = np.abs(x) < 93, dx.vmap(dx.grad(special.i1))
+    cases = [
+        (special.i0, scipy.special.i0),
+        (special.i1, scipy.special.i1),
+        (slope, lambda x: scipy.special.ivp(1, x)),
+    ]
+    for f, of in cases:
+        found, want = np.asarray(dx.jit(f)(x)), of(np.float64(x))
+        np.testing.assert_allclose(found[finite], want[finite], rtol=1e-6)
+        np.testing.assert_array_equal(found[~finite], np.sign(want[~finite]) * np.inf)
+    assert (np.asarray(slope(np.float16([20, -88]))) == np.inf).all()
+    third = dx.vmap(dx.grad(dx.grad(dx.grad(special.i1))))(np.float32([0, 1e-3, 7.9, 8.1]))
+    np.testing.assert_allclose(third[:2], [0.375, 0.375], rtol=1e-5)
+    np.testing.assert_allclose(third[2:], [311.58192, 377.49195], rtol=1e-4)
+
+
 def test_integers_and_complex_numbers() -> None:
     assert special.xlogy(2, 3).dtype == np.float32
     assert_close(special.logit(1j), np.complex64(np.log(1j / (1 - 1j))), rtol=1e-6)
