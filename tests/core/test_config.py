@@ -351,3 +351,9 @@ def test_a_context_manager_that_nobody_enters_warns():
     assert decorated() == "on"
     with pytest.raises(ValueError, match="takes one of"):
         dx.debug_nans("sometimes")
+
+
+def test_random_numbers_of_old_are_not_promised_in_silence(restored: None) -> None:
+    with pytest.warns(UserWarning, match="older way to draw random numbers is not here"):
+        dx.config.update("jax_threefry_partitionable", False)
+    dx.config.update("jax_threefry_partitionable", True)
