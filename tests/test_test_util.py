@@ -9,6 +9,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
+from didax.as_jax.test_util import check_close
 from didax.test_util import check_grads, check_jvp, check_vjp
 
 
@@ -30,3 +31,20 @@ def test_derivatives_are_checked() -> None:
             check_grads(wrong, (x,), 1, modes=[mode])
     with pytest.raises(AssertionError, match="primal result of the vjp"):
         check_vjp(dnp.sin, functools.partial(dx.vjp, dnp.cos), (x,))
+
+
+def test_trees_are_close_as_jax_says() -> None:
+    """`check_close` of JAX's private tools: by dtype, or as stated for all dtypes or for some."""
+    x = np.float32([1.0, 2.0])
+    check_close({"a": x, "b": 1}, {"a": x + np.float32(1e-7), "b": 1})
+    check_close(x, x + np.float32(1e-3), atol={"float32": 1e-2}, rtol=0.0)
+    for other, options in (
+        (x + np.float32(1e-3), {}),
+        (x[:1], {}),
+        ([x], {}),
+        (x + np.float32(1e-3), {"atol": {"float64": 1.0}}),
+    ):
+        with pytest.raises(AssertionError):
+            check_close(x, other, **options)
+    with pytest.raises(AssertionError):
+        check_close(1, 2)

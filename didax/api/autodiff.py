@@ -11,7 +11,6 @@ Python control flow on values works in all of them. Read next: `transforms/linea
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -39,6 +38,7 @@ from didax.core import dtypes, pytree
 from didax.core.avals import aval_of
 from didax.core.errors import api_boundary, message
 from didax.core.ref import Ref
+from didax.core.source import wraps
 from didax.primitives.filled import filled
 from didax.transforms.jvp import jvp_flat
 from didax.transforms.linearize import linearize_flat
@@ -176,7 +176,7 @@ def grad(
     """
     value_and_gradient = _value_and_grad("grad", fun, argnums, has_aux, holomorphic, allow_int)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def gradient(*args: P.args, **kwargs: P.kwargs) -> Any:
         value, g = value_and_gradient(*args, **kwargs)
         return (g, value[1]) if has_aux else g
@@ -200,7 +200,7 @@ def value_and_grad(
     (8.0, 12.0)
     """
     return api_boundary(
-        functools.wraps(fun)(_value_and_grad("value_and_grad", fun, argnums, has_aux, holomorphic, allow_int))
+        wraps(fun)(_value_and_grad("value_and_grad", fun, argnums, has_aux, holomorphic, allow_int))
     )
 
 

@@ -30,7 +30,7 @@ from didax.core.exact import exact_key, exact_structure
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import eager_trace
 from didax.core.ref import Ref, RefType
-from didax.core.source import describe_function
+from didax.core.source import describe_function, name_of
 from didax.core.symbolic_shapes import shape_of_text, sizes_of
 from didax.core.tracing import Tracer, current_trace
 from didax.passes.buckets import Bucket, pad_jaxpr
@@ -394,7 +394,7 @@ class BucketCalls:
         flat = FlatFunction(function, tree, "jit")
         scope.sizes = sizes
         try:
-            with monitoring.Elapsed(monitoring.TRACED, fun_name=getattr(self._fun, "__name__", "")):
+            with monitoring.Elapsed(monitoring.TRACED, fun_name=name_of(self._fun)):
                 staged = stage_program(flat, types, function=self._fun, arg_names=names)
         finally:
             scope.sizes = None

@@ -29,7 +29,7 @@ from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray
 from didax.core.errors import api_boundary, message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from didax.core.source import SourceLine
+from didax.core.source import SourceLine, wraps
 from didax.primitives.call import Call
 from didax.primitives.checkpoint import Policy, checkpoint_name_p, checkpoint_p
 from didax.transforms.linearize import linearize_flat
@@ -107,7 +107,7 @@ def checkpoint(
     functions: dict[Any, Callable[..., Any]] = {(): fun}
     of_others = functools.partial(checkpoint, prevent_cse=prevent_cse, policy=policy)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         if config.state().disable_jit:
             return fun(*args, **kwargs)

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from didax.core.errors import api_boundary, message
-from didax.core.source import enter_scope, scope_now
+from didax.core.source import enter_scope, name_of, scope_now, wraps
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,9 +49,9 @@ def named_call(fun: F, *, name: str | None = None) -> F:
     >>> dx.named_call(abs, name="magnitude")(-2)
     2
     """
-    scope = getattr(fun, "__name__", type(fun).__name__) if name is None else name
+    scope = (name_of(fun) or type(fun).__name__) if name is None else name
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def named(*args: Any, **kwargs: Any) -> Any:
         with named_scope(scope):
             return fun(*args, **kwargs)

@@ -26,7 +26,7 @@ from didax.core.array_ops import Zero, add_tangents, instantiate
 from didax.core.avals import aval_of, is_array_like
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.ref import Ref
-from didax.core.source import describe_function, function_name
+from didax.core.source import describe_function, function_name, to_copy, wraps
 from didax.primitives.custom.call import python_call_p
 
 P = ParamSpec("P")
@@ -44,7 +44,7 @@ class FunctionWithRules(Generic[P, R]):
         self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()
     ):
         check_callable(self._what, fun)
-        functools.update_wrapper(self, fun, updated=())
+        functools.update_wrapper(self, fun, to_copy(fun), updated=())
         self.fun = fun
         self._definition = Definition(fun)
         self._signature = _signature(fun)
@@ -86,7 +86,7 @@ class FunctionWithRules(Generic[P, R]):
             return x if i in fixed_at else pytree.map(_ref_or_new, every[i], x)
 
         def of_all(f: Callable[..., Any]) -> Callable[..., Any]:
-            return functools.wraps(f)(lambda *args: f(*map(put_back, range(len(args)), args)))
+            return wraps(f)(lambda *args: f(*map(put_back, range(len(args)), args)))
 
         def of_primals(rule: Callable[..., Any]) -> Callable[..., Any]:
             dynamic = [i for i in range(len(every)) if i not in fixed_at]

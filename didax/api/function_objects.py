@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable
 from typing import Any, cast
 
-from didax.core.source import describe_function
+from didax.core.source import describe_function, to_copy
 
 _OWN = "__signature__"
 
@@ -60,7 +60,7 @@ class FunctionObject:
 
 def update_wrapper(wrapper: Any, fun: Callable[..., Any]) -> None:
     """Give the object the name, the documentation and the attributes of `fun`; none hides a method of its class."""
-    functools.update_wrapper(wrapper, fun, updated=())
+    functools.update_wrapper(wrapper, fun, to_copy(fun), updated=())
     attributes: dict[str, Any] = getattr(fun, "__dict__", {})
     cls: type[Any] = wrapper.__class__
     wrapper.__dict__ |= {k: v for k, v in attributes.items() if not hasattr(cls, k) and k != "__wrapped__"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
 from didax.core.ref import Ref, RefType, ref_type
+from didax.core.source import wraps
 
 
 @api_boundary
@@ -33,7 +33,7 @@ def make_jaxpr(
     """
     staged = _jitted("make_jaxpr", fun, static_argnums)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def to_jaxpr(*args: Any, **kwargs: Any) -> Any:
         traced = staged.trace(*args, **kwargs)
         return (traced.closed, traced.out_info) if return_shape else traced.closed
@@ -69,7 +69,7 @@ def explain(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()) -
     """
     staged = _jitted("explain", fun, static_argnums)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def to_text(*args: Any, **kwargs: Any) -> str:
         return staged.explain(*args, **kwargs)
 
@@ -114,7 +114,7 @@ def _shapes_with_given(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """`eval_shape` of a function that returns types, for which zeros stand in; None if it returns none."""
     given: list[Any] = []
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def computed(*args: Any, **kwargs: Any) -> Any:
         out = fun(*args, **kwargs)
         given.extend([x for x in pytree.leaves(out) if isinstance(x, ShapeDtypeStruct)])

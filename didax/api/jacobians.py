@@ -32,6 +32,7 @@ from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import is_symbolic
 from didax.core.errors import api_boundary
+from didax.core.source import wraps
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.dimension import number
 from didax.primitives.elementwise import eq, sub
@@ -75,7 +76,7 @@ def _jacfwd(
     check_callable(caller, fun)
     numbers = (argnums,) if isinstance(argnums, int) else as_numbers(argnums, "argnums")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
         chosen = _checked_arguments(caller, fun, numbers, args, holomorphic, forward=True)
         x = tuple(args[i] for i in chosen)
@@ -139,7 +140,7 @@ def _jacrev(
     check_callable(caller, fun)
     numbers = (argnums,) if isinstance(argnums, int) else as_numbers(argnums, "argnums")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
         chosen = _checked_arguments(caller, fun, numbers, args, holomorphic, allow_int=allow_int)
         x = tuple(args[i] for i in chosen)

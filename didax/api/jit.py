@@ -30,6 +30,7 @@ from didax.core.errors import api_boundary
 from didax.core.exact import exact_key
 from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.ref import RefType, ref_type
+from didax.core.source import name_of
 from didax.passes.key_reuse import is_on as key_reuse_is_on
 from didax.passes.key_reuse import summarise
 from didax.transforms.named_axes import axis_env
@@ -101,7 +102,7 @@ class JitFunction(RepeatedCalls[P, R], FunctionObject):
             of_values = RefArguments(flat, refs)
             in_avals = [aval.aval if isinstance(aval, RefType) else aval for aval in avals]
             fun = of_values if refs else flat
-            with monitoring.Elapsed(monitoring.TRACED, fun_name=getattr(self._fun, "__name__", "")):
+            with monitoring.Elapsed(monitoring.TRACED, fun_name=name_of(self._fun)):
                 staged = stage_program(fun, in_avals, function=self._fun, arg_names=names)
             if key_reuse_is_on():
                 summarise(staged.jaxpr)  # which reports the keys that the function itself uses twice

@@ -8,7 +8,6 @@ several devices. Read next: `shard_map.py`.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -22,7 +21,7 @@ from didax.core.avals import aval_of
 from didax.core.errors import api_boundary, message
 from didax.core.mesh import Mesh
 from didax.core.sharding import PartitionSpec
-from didax.core.source import describe_function
+from didax.core.source import describe_function, wraps
 from didax.primitives.shape import move_axis, reshape
 from didax.primitives.slicing import slice_axis
 
@@ -62,7 +61,7 @@ def pmap(
     name = axis_name or "pmap"
     programs: dict[Any, Any] = {}
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @api_boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
         dynamic, named, key = static.split(args, kwargs)

@@ -10,7 +10,6 @@ Read next: `transforms/staging.py` (Refs that a function closes over).
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -20,7 +19,7 @@ from didax.core.array_ops import instantiate
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.ref import Cell, Ref
-from didax.core.source import describe_function
+from didax.core.source import describe_function, wraps
 from didax.primitives.convert import convert_element_type
 from didax.transforms.batching import AxisData, move_batch_axis, vmap_flat
 from didax.transforms.jvp import jvp_flat
@@ -111,7 +110,7 @@ def check_not_captured(caller: str, f: Any, captured: Sequence[Any], leaves: Seq
 def closing_over_refs(f: Callable[..., Any], leaves: Sequence[Any], tree: Any) -> Callable[..., Any]:
     """`f` as a function of the leaves of its `(args, kwargs)` that are no Refs; it closes over the Refs."""
 
-    @functools.wraps(f)
+    @wraps(f)
     def of_other_leaves(*others: Any) -> Any:
         given = iter(others)
         args, kwargs = pytree.unflatten(tree, [x if isinstance(x, Ref) else next(given) for x in leaves])

@@ -17,7 +17,7 @@ from didax.core.avals import aval_of
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.mesh import AbstractMesh, Mesh, current_mesh
 from didax.core.sharding import NamedSharding, PartitionSpec, check_spec, entry_names
-from didax.core.source import describe_function
+from didax.core.source import describe_function, wraps
 from didax.primitives.shard_map import manual_axes, part, shard_map_p, split_axes
 from didax.primitives.varying import pvary
 from didax.runtime.sharded import ShardedArray
@@ -74,7 +74,7 @@ def shard_map(
         raise ArgumentError(message(rule, f"axis_names: {axis_names!r}", fix=fix))
     names: frozenset[Any] = frozenset(cast("Collection[Any]", axis_names))
 
-    @functools.wraps(f)
+    @wraps(f)
     @api_boundary
     def mapped(*args: Any) -> Any:
         return _run(f, args, mesh, in_specs, out_specs, names, check_vma)

@@ -8,7 +8,6 @@ arguments are mapped over axis 0, or by name when `in_axes` is a dictionary. Rea
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ParamSpec, cast
@@ -34,7 +33,7 @@ from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.dims import is_symbolic
 from didax.core.errors import api_boundary, message
 from didax.core.ref import Ref
-from didax.core.source import describe_function
+from didax.core.source import describe_function, wraps
 from didax.core.value import Array
 from didax.transforms.batching import AxisData, element_aval, move_batch_axis, vmap_flat
 
@@ -82,7 +81,7 @@ def vmap(
     split_over = (spmd_axis_name,) if isinstance(spmd_axis_name, str) else tuple(spmd_axis_name or ())
     chunk_size = _checked_chunk_size(fun, chunk_size, axis_name)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def mapped(*args: P.args, **kwargs: P.kwargs) -> Any:
         leaves, tree = flatten_arguments(args, kwargs)
         dims = _flat_in_axes(fun, in_axes, args, kwargs)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from didax.core import job, pytree, source
+from didax.core import dtypes, job, pytree, source
 from didax.core.avals import ShapedArray
 from didax.core.errors import UnfilteredStackTrace as UnfilteredStackTrace
 from didax.core.errors import api_boundary as api_boundary
@@ -52,6 +52,11 @@ class EArray:
     def __new__(cls, *_: Any, **__: Any) -> Any:
         rule = "Arrays of dtypes that are made in JAX's private way are not there in Didax."
         raise NotImplementedError(message(rule, fix="Register a dtype with didax.extend.dtypes."))
+
+
+def to_complex_dtype(dtype: Any) -> np.dtype[Any]:
+    """The dtype of complex numbers whose parts hold the numbers of a dtype."""
+    return np.dtype("complex128" if dtypes.promote_types(dtype, "float32") == "float64" else "complex64")
 
 
 def supports_inf(dtype: Any) -> bool:

@@ -96,12 +96,15 @@ PRIVATE: dict[str, dict[str, str]] = {
     "jax._src.dispatch": _from(_P, "wait_for_tokens"),
     "jax._src.dtypes": {
         **_from("didax.dtypes", "TypePromotionError extended finfo"),
-        **_from(_P, "DType ExtendedDType supports_inf"),
+        **_from(_P, "DType ExtendedDType supports_inf to_complex_dtype"),
     },
     "jax._src.distributed": _from(_P, "global_state"),
     "jax._src.earray": _from(_P, "EArray"),
     "jax._src.flatten_util": _from("didax.flatten_util", "ravel_pytree"),
     "jax._src.interpreters.pxla": _from(_P, "global_result_handlers"),
+    "jax._src.public_test_util": _from(
+        "didax.as_jax.test_util", "check_close check_grads check_jvp check_vjp"
+    ),
     "jax._src.state.types": {"AbstractRef": "didax.core.ref:RefType"},
     "jax._src.traceback_util": _from(
         _P, "UnfilteredStackTrace _exclude_paths api_boundary include_frame register_exclusion"

@@ -117,3 +117,30 @@ def check_grads(
                 check(pulled, order - 1, path + "vjp of ")
 
     check(f, order, "")
+
+
+Tolerance = float | dict[Any, float] | None
+
+
+def _tolerance(x: Any, stated: Tolerance) -> float:
+    """What is stated, for all dtypes or for this one; else whole numbers are equal, 32 bits differ by 1e-6."""
+    dtype = testing.dtype_of(x)
+    if isinstance(stated, dict):
+        stated = {np.dtype(kind): tolerance for kind, tolerance in stated.items()}.get(dtype)
+    if stated is not None:
+        return stated
+    if dtype.kind in "biu":
+        return 0.0
+    width = dtype.itemsize // (2 if dtype.kind == "c" else 1)
+    return {2: 1e-2 if dtype.name == "bfloat16" else 1e-3, 4: 1e-6, 8: 1e-15}.get(width, 1e-1)
+
+
+def check_close(xs: Any, ys: Any, atol: Tolerance = None, rtol: Tolerance = None, err_msg: str = "") -> None:
+    """AssertionError unless two trees of arrays have one structure, equal shapes and close numbers."""
+    assert tree.structure(xs) == tree.structure(ys), err_msg
+    for x, y in zip(tree.leaves(xs), tree.leaves(ys), strict=True):
+        assert np.shape(x) == np.shape(y), err_msg
+        absolute, relative = (max(_tolerance(x, t), _tolerance(y, t)) for t in (atol, rtol))
+        np.testing.assert_allclose(
+            testing.wide(x), testing.wide(y), atol=absolute, rtol=relative, err_msg=err_msg
+        )

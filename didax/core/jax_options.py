@@ -16,6 +16,7 @@ import functools
 import importlib
 import os
 import sys
+import warnings
 from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from typing import Any
@@ -180,6 +181,10 @@ class Config:
         """
         if option in _options():
             _values[option] = _checked(option, value)
+            if option == "jax_threefry_partitionable" and value is False:
+                rule = "JAX's older way to draw random numbers is not here: keys give the numbers of the newer one."
+                fix = "Leave the option out, and compare with numbers that JAX draws by default."
+                warnings.warn(message(rule, f"{option}: {value!r}", fix=fix), stacklevel=3)
         else:
             config.update(option, value)
 

@@ -215,5 +215,25 @@ def function_name(f: object) -> str:
             maker = code.co_qualname.partition(".<locals>")[0].lstrip("_")
             makers += [maker] if maker in _TRANSFORMATIONS else []
         f = inner
-    name = getattr(f, "__name__", None) or type(f).__name__
+    name = name_of(f) or type(f).__name__
     return functools.reduce(lambda name, maker: f"{maker}({name})", reversed(makers), name)
+
+
+def name_of(f: Any) -> str:
+    """The name of a function; "" for a callable object without one, or with one that is no string."""
+    name = getattr(f, "__name__", "")
+    return name if isinstance(name, str) else ""
+
+
+def to_copy(fun: Any) -> list[str]:
+    """What `functools.update_wrapper` copies of a callable; objects may have names that are no strings."""
+    words = "__name__", "__qualname__"
+    return [
+        n for n in functools.WRAPPER_ASSIGNMENTS if n not in words or isinstance(getattr(fun, n, None), str)
+    ]
+
+
+def wraps(fun: Callable[..., Any]) -> Callable[[F], F]:
+    """`functools.wraps` for every callable."""
+    named: Any = functools.wraps(fun, to_copy(fun))
+    return named

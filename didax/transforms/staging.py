@@ -27,7 +27,7 @@ from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, Trace, infer
 from didax.core.ref import Cell, Ref, RefScope
 from didax.core.rule_types import check_list
-from didax.core.source import SourceLine, stages_functions, user_line
+from didax.core.source import SourceLine, name_of, stages_functions, user_line
 from didax.core.tracing import Tracer, current_trace, leaked, run_under
 from didax.core.value import Array
 
@@ -132,8 +132,7 @@ class StagingTrace(RefScope):
         outvars += [self.atom(x) for x in outs]
         self.ended = True
         captured = [*self.constants.values(), *((var, ref) for var, ref, _ in refs)]
-        name = getattr(self.function, "__name__", "") or ""
-        jaxpr = Jaxpr([var for var, _ in captured] + self.invars, self.eqns, outvars, name)
+        jaxpr = Jaxpr([x[0] for x in captured] + self.invars, self.eqns, outvars, name_of(self.function))
         if config.state().check:
             check_jaxpr(jaxpr)
         return jaxpr, [value for _, value in captured]

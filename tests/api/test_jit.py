@@ -1223,3 +1223,33 @@ def test_types_in_the_place_of_arrays():
     assert changed == dx.ShapeDtypeStruct((2,), "int8") and changed.sharding is None
     with pytest.raises(TypeError, match="A sharding says on which devices"):
         dx.ShapeDtypeStruct((2,), "float32", sharding="gpu")
+
+
+def test_objects_may_have_names_that_are_no_strings() -> None:
+    """Modules of libraries have whatever attributes their fields have."""
+
+    class Model:
+        def __init__(self) -> None:
+            self.__name__ = self.__qualname__ = np.ones(2)
+
+        def __call__(self, x: dx.Array) -> dx.Array:
+            return (x * x).sum()
+
+    model: Any = Model()
+    x = np.float32([1.0, 2.0])
+    assert (
+        dx.jit(model)(x)
+        == dx.named_call(model)(x)
+        == dx.checkpoint(model)(x)
+        == dx.value_and_grad(model)(x)[0]
+        == 5
+    )
+    for transformed in (
+        dx.grad(model),
+        dx.jacfwd(model),
+        dx.jacrev(model),
+        dx.jit(dx.grad(model)),
+        dx.vmap(model),
+    ):
+        assert transformed(x).shape == (2,)
+    assert dx.eval_shape(model, x).shape == dx.make_jaxpr(model)(x).out_avals[0].shape == ()
