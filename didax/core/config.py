@@ -333,7 +333,9 @@ class override(contextlib.ContextDecorator):
     def __enter__(self) -> None:
         outer = overlay_var.get()
         values = (outer.values if outer else {}) | self._options
-        self._tokens.append(overlay_var.set(_Overlay(values)))
+        overlay = _Overlay(values)
+        overlay.state()  # from now on hot paths know whether operations are watched, without asking for the options
+        self._tokens.append(overlay_var.set(overlay))
 
     def __exit__(self, *_: object) -> None:
         overlay_var.reset(self._tokens.pop())

@@ -351,3 +351,11 @@ def test_a_context_manager_that_nobody_enters_warns():
     assert decorated() == "on"
     with pytest.raises(ValueError, match="takes one of"):
         dx.debug_nans("sometimes")
+
+
+def test_a_block_tells_hot_paths_at_once_that_operations_are_watched(monkeypatch: pytest.MonkeyPatch):
+    """An operation that asks for no option of its own looks at the mark alone."""
+    monkeypatch.setattr(config, "operations_were_watched", False)
+    monkeypatch.setattr(config, "_interned", {})
+    with config.override(debug_nans=True):
+        assert config.operations_were_watched
