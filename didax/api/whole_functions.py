@@ -11,7 +11,7 @@ operations bit by bit, which the third call verifies. Calls under a transformati
 that are neither arrays nor plain values, and calls whose operations someone watches are evaluated as they are written.
 
 A function that looks at the values of its arrays, in order to choose or to refuse, is not decorated: a remembered call
-does not look. Read next: `runtime/numpy_plans.py`, the single operations.
+does not look. Read next: `numpy_functions.py`, what NumPy computes in one go; `runtime/numpy_plans.py`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from didax.api.numpy_functions import Declined, staged_whole
 from didax.core import config, pytree
 from didax.core import sharding as shardings
 from didax.core.avals import ShapedArray
@@ -46,6 +47,9 @@ R = TypeVar("R")
 _KINDS_MAX = 4096
 _FIRST_CALLS = 3  # of one kind: staging takes as long as some twenty calls
 _PLAIN = frozenset({type(None), bool, int, str, type})
+_LISTS = frozenset({list, tuple})
+_ITEMS_MAX = 16  # of a list among the arguments
+_CONSTANT_MAX = 1024  # elements of a result that is the same for all calls of a kind
 _AS_WRITTEN = object()  # what is remembered of calls that stay as they are written
 _get_current = current_trace_var.get
 
@@ -68,7 +72,10 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
             key, values = kind
             whole = remembered.get(key, 0)
             if type(whole) is _Whole:
-                return whole.run(values)
+                try:
+                    return whole.run(values)
+                except Declined:
+                    return f(*args, **kwargs)
             result = f(*args, **kwargs)
             if whole is not _AS_WRITTEN:
                 if len(remembered) >= _KINDS_MAX:
@@ -102,8 +109,15 @@ def _kind_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[
             key += (kind, exact(x))
         elif kind is tuple and all([type(i) is int for i in cast("tuple[Any, ...]", x)]):
             key += (kind, x)
-        else:
+        elif (
+            kind not in _LISTS
+            or len(cast("list[Any]", x)) > _ITEMS_MAX
+            or (inner := _kind_of_call(x, {})) is None
+        ):
             return None
+        else:
+            key += (kind, inner[0])
+            values += inner[1]
     return tuple(key), values
 
 
@@ -132,27 +146,60 @@ def _whole_of(f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], resu
     leaves, tree = pytree.flatten(result)
     if not on_cpu() or not all([type(y) is ConcreteArray for y in leaves]):
         return None
-    arrays = [x for x in (*args, *kwargs.values()) if type(x) is ConcreteArray]
+    arrays = _arrays_in((*args, *kwargs.values()))
+    result_tree = None if type(result) is ConcreteArray else tree
+    if not arrays:
+        return _constant(leaves, result_tree)
 
     def staged(*tracers: Any) -> list[Any]:
+        staged_whole.set(_get_current())
         given = iter(tracers)
+
+        def with_tracers(x: Any) -> Any:
+            if type(x) is ConcreteArray:
+                return next(given)
+            return type(x)(map(with_tracers, x)) if type(x) in _LISTS else x
+
         return pytree.leaves(
-            f(
-                *[next(given) if type(x) is ConcreteArray else x for x in args],
-                **{name: next(given) if type(x) is ConcreteArray else x for name, x in kwargs.items()},
-            )
+            f(*map(with_tracers, args), **{name: with_tracers(x) for name, x in kwargs.items()})
         )
 
+    outer = staged_whole.get()
     try:
         jaxpr, captured = trace_to_jaxpr(staged, [x.aval for x in arrays])
         jaxpr, _ = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars), keep_inputs=True)
-        whole = _of_jaxpr(jaxpr, captured, None if type(result) is ConcreteArray else tree)
+        whole = _of_jaxpr(jaxpr, captured, result_tree)
     except Exception:  # the values of arrays decide what is computed
         return None
+    finally:
+        staged_whole.set(outer)
     if whole is None:
         return None
-    again = pytree.leaves(whole.run(values))
+    try:
+        again = pytree.leaves(whole.run(values))
+    except Declined:
+        return None
     return whole if all(map(_are_equal, again, leaves)) else None
+
+
+def _constant(leaves: list[ConcreteArray], tree: Any) -> _Whole | None:
+    """What calls without arrays come down to: copies of small results, since results may be donated."""
+    avals = [y.aval for y in leaves]
+    if sum(a.size for a in avals) > _CONSTANT_MAX or not is_physical(tuple(avals)):
+        return None
+    kept = [y.host_value().copy() for y in leaves]
+    return _Whole(lambda: [y.copy() for y in kept], avals, tree, False)
+
+
+def _arrays_in(xs: Sequence[Any]) -> list[ConcreteArray]:
+    """The arrays among arguments, and in lists among them, in order."""
+    found: list[ConcreteArray] = []
+    for x in xs:
+        if type(x) is ConcreteArray:
+            found.append(x)
+        elif type(x) in _LISTS:
+            found += _arrays_in(x)
+    return found
 
 
 def _of_jaxpr(jaxpr: Jaxpr, captured: Sequence[Any], tree: Any) -> _Whole | None:
@@ -167,7 +214,7 @@ def _of_jaxpr(jaxpr: Jaxpr, captured: Sequence[Any], tree: Any) -> _Whole | None
     }
     if not _write(source, jaxpr, names):
         return None
-    outs = [names.get(x, "") for x in jaxpr.outvars]
+    outs = [source.copied(names.get(x, "")) for x in jaxpr.outvars]
     if len(set(outs)) < len(outs) or not all([name.startswith("y") for name in outs]):
         return None
     compute = source.function(len(arguments), outs)
@@ -244,6 +291,14 @@ class _Source:
             self.lines.append(f"{', '.join(results)}{comma} = {call}")
         self.known[key] = results
         return results
+
+    def copied(self, name: str) -> str:
+        """The name of a copy, for each call, of a small constant that is a result; another name as it is."""
+        if not name.startswith("c") or self.scope[name].size > _CONSTANT_MAX:
+            return name
+        copy = f"y{len(self.lines)}_0"
+        self.lines.append(f"{copy} = {name}.copy()")
+        return copy
 
     def function(self, arguments: int, outs: list[str]) -> Callable[..., list[Any]]:
         """The function that returns the list of these results."""

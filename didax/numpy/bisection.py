@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from didax.api.numpy_functions import computed_by
 from didax.core import dtypes
 from didax.core.dims import is_symbolic, longest
 from didax.core.value import Array
@@ -30,21 +31,19 @@ from didax.primitives import elementwise as el
 from didax.primitives.convert import bitcast_convert_type_p, stop_gradient_p
 from didax.primitives.dimension import number
 from didax.primitives.slicing import concatenate
-from didax.runtime.array import as_concrete
-from didax.runtime.numpy_plans import evaluates_with_numpy
 
 _INT32 = np.dtype(np.int32)
 _FLOAT32 = np.dtype(np.float32)
 
 
-def insertion_points(x: Array, values: Array, side: Literal["left", "right"]) -> Array:
+def _by_numpy(x: Any, values: Any, *, side: Literal["left", "right"]) -> Any:
+    return np.asarray(np.searchsorted(x, values, side), dtypes.position_dtype(len(x) + 1))
+
+
+@computed_by(_by_numpy, of_weak_types=True)
+def insertion_points(x: Array, values: Array, *, side: Literal["left", "right"]) -> Array:
     """The position of each value in the sorted vector: before elements equal to it ("left") or after them ("right")."""
     length = x.shape[0]
-    if evaluates_with_numpy(x) and evaluates_with_numpy(values) and x.dtype.isbuiltin == 1:
-        vector, sought = as_concrete(x).host_value(), as_concrete(values).host_value()
-        return as_concrete(
-            np.asarray(np.searchsorted(vector, sought, side), dtypes.position_dtype(length + 1))
-        )
     strides = [1 << i for i in reversed(range(longest(length).bit_length()))]
     # Where fewer elements are met than there are, the vector is left as it is; else it goes on with the greatest key.
     count = 1 << 30 if is_symbolic(values.size) else max(1, values.size)

@@ -17,6 +17,7 @@ import numpy as np
 
 from didax.api.devices import beside, device_put
 from didax.api.layouts import constrained_tree
+from didax.api.numpy_functions import chooses_by_values
 from didax.api.results import array_function
 from didax.api.vmap import vmap
 from didax.api.whole_functions import evaluated_whole
@@ -572,6 +573,7 @@ def all_digits(name: str, dtype: DTypeLike, *ends: Any) -> Sequence[Any]:
     ]
 
 
+@evaluated_whole
 @api_boundary
 def linspace(
     start: ArrayLike,
@@ -651,7 +653,10 @@ def _spaced_by_numpy(first: Array, last: Array, count: int, endpoint: bool) -> A
     """
     small = not is_symbolic(count) and count * first.size <= NUMPY_MAX_ELEMENTS
     wide = np.dtype(np.complex128 if dtypes.is_complex(first.dtype) else np.float64)
-    if not small or first.dtype == wide or not (evaluates_with_numpy(first) and evaluates_with_numpy(last)):
+    if not small or first.dtype == wide:
+        return None
+    chooses_by_values()
+    if not (evaluates_with_numpy(first) and evaluates_with_numpy(last)):
         return None
     start, stop = [np.asarray(x).astype(wide) for x in (first, last)]
     if not (np.isfinite(start).all() and np.isfinite(stop).all()):
@@ -659,6 +664,7 @@ def _spaced_by_numpy(first: Array, last: Array, count: int, endpoint: bool) -> A
     return from_numpy(np.linspace(start, stop, count, endpoint).astype(first.dtype))
 
 
+@evaluated_whole
 @api_boundary
 def logspace(
     start: ArrayLike,
@@ -685,6 +691,7 @@ def _powers(base: Any, start: Any, stop: Any, num: int, endpoint: bool, axis: in
     return base ** linspace(start, stop, num, endpoint, axis=axis)
 
 
+@evaluated_whole
 @api_boundary
 def geomspace(
     start: ArrayLike,
@@ -723,6 +730,7 @@ def triangle(rows: int, columns: int, k: int) -> Array:
     return el.ge(el.add(i, k), iota(np.dtype(np.int32), (rows, columns), 1))
 
 
+@evaluated_whole
 @api_boundary
 def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """Return an N x M matrix with ones on the k-th diagonal and zeros elsewhere.
@@ -740,6 +748,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, de
     return placed(ones_on_diagonal, device)
 
 
+@evaluated_whole
 @api_boundary
 def identity(n: int, dtype: DTypeLike = None) -> Array:
     """Return the n x n identity matrix.
@@ -752,6 +761,7 @@ def identity(n: int, dtype: DTypeLike = None) -> Array:
     return eye(n, dtype=dtype)
 
 
+@evaluated_whole
 @api_boundary
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Array:
     """Return an N x M matrix with ones on and below the k-th diagonal and zeros above it.

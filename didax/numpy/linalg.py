@@ -19,6 +19,9 @@ import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from didax.api.numpy_functions import Declined, computed_by
 from didax.api.results import array_function
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
@@ -47,6 +50,8 @@ from didax.primitives.linalg import eigen, matrix
 from didax.primitives.linalg import pinv as pinv_
 from didax.primitives.linalg import qr as qr_
 from didax.primitives.linalg import solve as solve_
+from didax.primitives.linalg import svd as svd_
+from didax.primitives.linalg.host import are_small, is_finite
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import reshape
@@ -213,6 +218,7 @@ def inv(a: ArrayLike) -> Array:
     return solve_.solve(x, solve_.identity(x.aval))
 
 
+@evaluated_whole
 @array_function
 def pinv(
     a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *, rcond: ArrayLike | None = None
@@ -233,6 +239,7 @@ def pinv(
     return pinv_.pinv(x, _tolerance_per_matrix("pinv", tolerance, x, "rtol"), bool(hermitian))
 
 
+@evaluated_whole
 @array_function
 def lstsq(
     a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False
@@ -267,15 +274,33 @@ def lstsq(
     return x, residuals, rank, s
 
 
-@evaluated_whole
 def _lstsq(a: Array, b: Array, rcond: Any) -> tuple[Array, Array, Array, Array]:
     tolerance = max_dim(*a.shape) * _eps(a) if rcond is None else rcond
     tolerance = ufuncs.where(ufuncs.less(tolerance, 0), _eps(a), tolerance)
-    s = svdvals(a)
-    x = matmul(pinv_.pinv(a, _tolerance_per_matrix("lstsq", tolerance, a, "rcond")), b)
-    rank = reductions.sum(s > tolerance * reductions.max(s, initial=0))
+    tolerance = _tolerance_per_matrix("lstsq", tolerance, a, "rcond")
+    x, residuals, s = _least_squares(a, b, tolerance)
+    return x, residuals, reductions.sum(s > tolerance * reductions.max(s, initial=0)), s
+
+
+def _least_squares_by_numpy(a: Any, b: Any, tolerance: Any) -> tuple[Any, ...]:
+    if not (is_finite(a) and is_finite(b)):
+        raise Declined
+    u, s, vh = svd_.svd_p.eager(a, full_matrices=False)
+    counts = s > tolerance * s.max()
+    weights = np.where(counts, 1 / np.where(counts, s, 1), 0).astype(s.dtype)
+    moved = u.conj().T @ b
+    x = vh.conj().T @ (moved * (weights if b.ndim == 1 else weights[:, None]))
+    error = b - a @ x
+    squares = error.real**2 + error.imag**2 if error.dtype.kind == "c" else error * error
+    return x, np.atleast_1d(squares.sum(0)), s
+
+
+@computed_by(_least_squares_by_numpy, lambda avals: are_small(avals[:1]))
+def _least_squares(a: Array, b: Array, tolerance: Array) -> tuple[Array, Array, Array]:
+    """The solution, the sums of squares that remain, and the singular values."""
+    x = matmul(pinv_.pinv(a, tolerance), b)
     error = b - matmul(a, x)
-    return x, reductions.sum(_squared_magnitude(error if error.ndim == 2 else error[:, None]), 0), rank, s
+    return x, reductions.sum(_squared_magnitude(error if error.ndim == 2 else error[:, None]), 0), svdvals(a)
 
 
 @evaluated_whole
@@ -341,6 +366,7 @@ def _integer(name: str, n: Any, argument: str) -> int:
 # --- determinants -------------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def det(a: ArrayLike) -> Array:
     """Return the determinant; its first two derivatives are right at singular matrices, too.
@@ -775,6 +801,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     return result
 
 
+@evaluated_whole
 @array_function
 def multi_dot(arrays: Sequence[ArrayLike], *, precision: PrecisionLike = None) -> Array:
     """Return the product of two or more matrices, in the cheapest order; the first and last may be vectors.

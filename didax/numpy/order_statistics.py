@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.numpy_functions import Declined, computed_by
 from didax.api.results import array_function
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
@@ -36,13 +37,14 @@ from didax.primitives.sort import sort_p, take_along
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
-_Method = Callable[[Any, Any, Any], Any]  # (low neighbour, high neighbour, fraction) -> quantile
+# (low neighbour, high neighbour, fraction, the library's where) -> quantile
+_Method = Callable[[Any, Any, Any, Callable[..., Any]], Any]
 _METHODS: dict[str, _Method] = {
-    "linear": lambda low, high, t: el.add(el.mul(low, el.sub(1, t)), el.mul(high, t)),
-    "lower": lambda low, high, t: low,
-    "higher": lambda low, high, t: where(el.gt(t, 0), high, low),
-    "nearest": lambda low, high, t: where(el.gt(t, 0.5), high, low),
-    "midpoint": lambda low, high, t: where(el.gt(t, 0), el.mul(el.add(low, high), 0.5), low),
+    "linear": lambda low, high, t, where: low * (1 - t) + high * t,
+    "lower": lambda low, high, t, where: low,
+    "higher": lambda low, high, t, where: where(t > 0, high, low),
+    "nearest": lambda low, high, t, where: where(t > 0.5, high, low),
+    "midpoint": lambda low, high, t, where: where(t > 0, (low + high) * 0.5, low),
 }
 
 
@@ -87,7 +89,9 @@ def _quantile(
         return broadcast(constant(np.nan, dtype), (*probability.shape, *shown))
     columns = [rows] if w is None else [rows, _axes_last(cast(weights_over(name, x, w, axis), wide), axes)]
     rows, *heavy = sort_p.bind(*columns, dimension=rows.ndim - 1, is_stable=True, num_keys=1)
-    result = cast(_interpolated(cast(rows, wide), probability, method, ignore_nan, *heavy), dtype)
+    result = cast(
+        _interpolated(cast(rows, wide), probability, *heavy, method=method, ignore_nan=ignore_nan), dtype
+    )
     if keepdims:
         kept = tuple([1 if i in axes else n for i, n in enumerate(x.shape)])
     return reshape(result, (*probability.shape, *kept))
@@ -106,8 +110,27 @@ def _axes_last(x: Array, axes: tuple[int, ...]) -> Array:
     return reshape(x, (*kept, math.prod(x.shape[x.ndim - len(axes) :])))
 
 
+def _by_numpy(rows: Any, q: Any, *, method: str, ignore_nan: bool) -> Any:
+    """`_interpolated` of NumPy values."""
+    if method not in _METHODS:
+        raise Declined
+    dtype, kept, length = rows.dtype, rows.shape[:-1], rows.shape[-1]
+    rows = rows.reshape(-1, length)
+    is_nan = np.isnan(rows[:, 0 if ignore_nan else -1])
+    last = dtype.type(length - 1)
+    if ignore_nan:
+        last = np.maximum(last - np.isnan(rows).sum(-1, dtype=dtype), dtype.type(0))
+    elif is_nan.any():
+        rows = np.where(is_nan[:, None], dtype.type(np.nan), rows)
+    place, each = q.reshape(-1, 1) * last, np.arange(len(rows))
+    low = np.floor(place)
+    below, above = [rows[each, np.fmin(np.fmax(i, 0), last).astype(np.intp)] for i in (low, np.ceil(place))]
+    return _METHODS[method](below, above, place - low, np.where).reshape(-1, *kept)
+
+
+@computed_by(_by_numpy, lambda avals: len(avals) == 2)
 def _interpolated(
-    rows: Array, q: Array, method: str, ignore_nan: bool, weights: Array | None = None
+    rows: Array, q: Array, weights: Array | None = None, *, method: str, ignore_nan: bool
 ) -> Array:
     """Return quantiles of sorted rows, in an array of shape (q.size, *rows.shape[:-1]); NaN is sorted to the end."""
     dtype = rows.dtype
@@ -132,7 +155,7 @@ def _interpolated(
     place = el.mul(shares, last)
     low = el.floor(place)
     below, above = _elements_at(stacked, low), _elements_at(stacked, ufuncs.minimum(el.ceil(place), last))
-    return _METHODS[method](below, above, el.sub(place, low))
+    return _METHODS[method](below, above, el.sub(place, low), where)
 
 
 def _spread(x: Array, shape: tuple[int, ...]) -> Array:

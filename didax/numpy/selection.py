@@ -268,6 +268,7 @@ def sort(
     return rev(result, (dimension,)) if descending else result
 
 
+@evaluated_whole
 @array_function
 def argsort(
     a: ArrayLike,
@@ -337,6 +338,7 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     return cast(positions, dtypes.default_dtype("i"))
 
 
+@evaluated_whole
 @array_function
 def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """Return an array with the element `kth` in its sorted place, smaller elements before and larger ones after it.
@@ -352,6 +354,7 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     return sort(x, axis)
 
 
+@evaluated_whole
 @array_function
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """Return the positions of the elements in the order of `partition`.
@@ -365,6 +368,7 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     return argsort(x, axis)
 
 
+@evaluated_whole
 @array_function
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str = "scan"
@@ -386,7 +390,7 @@ def searchsorted(
         )
     if sorter is not None:
         x = getitem(x, as_array("searchsorted", sorter))
-    found = insertion_points(x, values, side)  # type: ignore[arg-type]  # it was checked
+    found = insertion_points(x, values, side=side)  # type: ignore[arg-type]  # it was checked
     return cast(found, dtypes.default_dtype("i"))
 
 
@@ -411,6 +415,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str 
     return ufuncs.where(ufuncs.less(edges[-1], edges[0]), downwards, upwards)
 
 
+@evaluated_whole
 @array_function
 def isin(
     element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False, *,
@@ -780,6 +785,7 @@ def bincount(
     return at(start)[ufuncs.maximum(values, 0)].add(amount, mode="drop")
 
 
+@evaluated_whole
 @array_function
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLike = 0) -> Array:
     """Return for each element the choice of the first condition that holds, else the default.
@@ -807,6 +813,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLik
 # --- between points -----------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 @halves_in_float32
 def interp(

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.numpy_functions import Declined, computed_by
 from didax.api.results import array_function
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
+from didax.core.avals import ShapedArray
 from didax.core.dims import Dim, max_dim, min_dim
 from didax.core.errors import message
 from didax.core.value import Array
@@ -27,6 +29,7 @@ from didax.numpy.joining import concatenate
 from didax.numpy.manipulation import flip, ravel
 from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, as_array_of, broadcast, cast, promote_dtypes
 from didax.numpy.reductions import canonical_axes, canonical_axis, cumsum
+from didax.primitives.linalg.host import is_finite
 from didax.primitives.narrow import halves_in_float32
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import slice_axis
@@ -35,6 +38,9 @@ __all__ = [
     "bartlett", "blackman", "convolve", "correlate", "diff", "ediff1d", "gradient", "hamming", "hanning", "kaiser",
     "trim_zeros", "unwrap",
 ]  # fmt: skip
+
+
+_PRODUCTS_MAX = 1 << 14  # more of them are faster in a compiled program
 
 
 # --- convolution --------------------------------------------------------------------------------------------
@@ -55,11 +61,35 @@ def _overlaps(name: str, x: Array, kernel: Array, mode: str, precision: Any, ele
     if mode not in pads:
         fix = f"Use one of {', '.join(map(repr, pads))}."
         raise ValueError(message(f"{name} has no such mode.", f"mode: {mode!r}", fix=fix))
+    if precision is None and element is None:
+        return _sums_of_products(x, kernel, before=pads[mode][0], after=pads[mode][1])
+    return _sliding(x, kernel, pads[mode], precision, element)
+
+
+def _sliding(x: Array, kernel: Array, pads: Any, precision: Any = None, element: Any = None) -> Array:
     out = conv_general_dilated(
-        reshape(x, (1, 1, x.size)), reshape(kernel, (1, 1, n)), (1,), [pads[mode]],
+        reshape(x, (1, 1, x.size)), reshape(kernel, (1, 1, kernel.size)), (1,), [pads],
         precision=precision, preferred_element_type=element,
     )  # fmt: skip
     return reshape(out, (out.size,))
+
+
+def _by_numpy(x: Any, kernel: Any, *, before: int, after: int) -> Any:
+    if not (
+        is_finite(x) and is_finite(kernel)
+    ):  # what lies beyond the vector counts as 0, and 0 * inf is NaN
+        raise Declined
+    beyond, sums = kernel.size - 1, np.correlate(x, kernel.conj(), "full")
+    return sums[beyond - before : sums.size - (beyond - after)]
+
+
+def _are_short(avals: Sequence[ShapedArray]) -> bool:
+    return all([a.dtype.itemsize > 2 for a in avals]) and math.prod([a.size for a in avals]) <= _PRODUCTS_MAX
+
+
+@computed_by(_by_numpy, _are_short)
+def _sums_of_products(x: Array, kernel: Array, *, before: int, after: int) -> Array:
+    return _sliding(x, kernel, (before, after))
 
 
 def _either_may_be_longer(x: Array, y: Array) -> bool:
@@ -307,6 +337,7 @@ def _cosines(M: int, *weights: float) -> Array:
     return ufuncs.add(terms[0], terms[1]) if len(terms) == 2 else terms[0] + terms[1] + terms[2]
 
 
+@evaluated_whole
 @array_function
 def hamming(M: int) -> Array:
     """Return the Hamming window of M samples.
@@ -318,6 +349,7 @@ def hamming(M: int) -> Array:
     return _cosines(M, 0.54, 0.46)
 
 
+@evaluated_whole
 @array_function
 def hanning(M: int) -> Array:
     """Return the Hann window of M samples.
@@ -329,6 +361,7 @@ def hanning(M: int) -> Array:
     return _cosines(M, 0.5, 0.5)
 
 
+@evaluated_whole
 @array_function
 def blackman(M: int) -> Array:
     """Return the Blackman window of M samples.
@@ -340,6 +373,7 @@ def blackman(M: int) -> Array:
     return _cosines(M, 0.42, 0.5, 0.08)
 
 
+@evaluated_whole
 @array_function
 def kaiser(M: int, beta: ArrayLike) -> Array:
     """Return the Kaiser window of M samples; a larger `beta` (14 is usual) makes it narrower.
@@ -355,6 +389,7 @@ def kaiser(M: int, beta: ArrayLike) -> Array:
     return ufuncs.i0(shape * ufuncs.sqrt(1 - ufuncs.square(position))) / ufuncs.i0(shape)
 
 
+@evaluated_whole
 @array_function
 def bartlett(M: int) -> Array:
     """Return the triangular window of M samples, zero at the ends.

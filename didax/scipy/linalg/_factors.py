@@ -9,6 +9,7 @@ from typing import Any
 
 import didax.numpy as dnp
 from didax.api.custom import custom_jvp
+from didax.api.numpy_functions import computed_by
 from didax.api.results import array_function
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
@@ -22,6 +23,7 @@ from didax.numpy.promotion import ArrayLike, broadcast, broadcast_shapes, promot
 from didax.primitives.linalg import matrix, similarity
 from didax.primitives.linalg import qr as qr_
 from didax.scipy._lists import takes_lists
+from didax.scipy.linalg import _by_numpy
 from didax.scipy.linalg._systems import sylvester
 
 
@@ -176,6 +178,7 @@ def _generalized(a: Any, b: Any, lower: bool, kind: Any) -> tuple[Any, Any]:
     return lax_linalg.triangular_solve(factor, v, left_side=True, lower=True, **turn), w
 
 
+@evaluated_whole
 @array_function
 @takes_lists(2)
 def eigh_tridiagonal(
@@ -367,10 +370,15 @@ def polar(
 
 def _right_polar(x: Any, method: str, eps: Any, most: Any, tall: bool) -> tuple[Any, Any]:
     if tall:
-        return polar_factors(x, method, eps, most)
-    u, p = polar_factors(matrix.adjoint(x), method, eps, most)  # x = p u^H = u^H (u p u^H)
+        return _tall_polar(x, method=method, eps=eps, most=most)
+    u, p = _tall_polar(matrix.adjoint(x), method=method, eps=eps, most=most)  # x = p u^H = u^H (u p u^H)
     rows = matrix.adjoint(u)
     return rows, matrix.hermitian_part(matrix.matmul(matrix.matmul(u, p), rows))
+
+
+@computed_by(_by_numpy.polar_factors, _by_numpy.are_short)
+def _tall_polar(x: Any, *, method: str, eps: Any, most: Any) -> tuple[Any, Any]:
+    return polar_factors(x, method, eps, most)
 
 
 def _polar_factors(x: Any, method: str, eps: Any, most: Any) -> tuple[Any, Any]:

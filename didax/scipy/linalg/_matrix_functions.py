@@ -18,6 +18,7 @@ import numpy as np
 import didax.numpy as dnp
 from didax.api.autodiff import jvp
 from didax.api.custom import custom_jvp
+from didax.api.numpy_functions import computed_by
 from didax.api.results import array_function
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
@@ -33,10 +34,8 @@ from didax.primitives.convert import stop_gradient_p
 from didax.primitives.linalg import matrix
 from didax.primitives.linalg.similarity import schur
 from didax.scipy._lists import takes_lists
+from didax.scipy.linalg import _by_numpy
 from didax.scipy.linalg._systems import by_schur, sylvester
-
-# The degree of the Pade approximant, and the norm up to which it is exact to rounding, by the bits of a real number.
-_PADE = {32: (7, 3.925724783138660), 64: (13, 5.371920351148152)}
 
 
 @evaluated_whole
@@ -53,7 +52,12 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
     """
     x = square_matrices("expm", A)
     x = matrix.triu(x) if upper_triangular else x
-    degree, radius = _PADE[dtypes.finfo(x.dtype).bits]
+    return _exponential(x, upper_triangular=upper_triangular, max_squarings=max_squarings)
+
+
+@computed_by(_by_numpy.exponential, _by_numpy.are_short)
+def _exponential(x: Any, *, upper_triangular: bool, max_squarings: Any) -> Any:
+    degree, radius = _by_numpy.PADE[dtypes.finfo(x.dtype).bits]
     norm = abs(stop_gradient_p.bind(x)).sum(-2).max(-1, initial=0)
     ratio = dnp.where((norm > radius) & (norm < math.inf), norm / radius, 1)
     squarings = dnp.ceil(dnp.log2(ratio)).astype("int32")
@@ -74,8 +78,7 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
 
 def _pade_halves(x: Any, degree: int) -> tuple[Any, Any]:
     """The odd and the even part of the numerator of the approximant, whose denominator is their difference."""
-    n = degree
-    c = [math.comb(n, k) * math.factorial(2 * n - k) / math.factorial(2 * n) for k in range(n + 1)]
+    c = _by_numpy.pade_coefficients(degree)
     x2 = matrix.matmul(x, x)
     identity = dnp.eye(x.shape[-1], dtype=x.dtype)
     powers = [identity, x2]
@@ -111,8 +114,13 @@ def expm_frechet(A: ArrayLike, E: ArrayLike, *, method: str | None = None, compu
     a, e = dnp.broadcast_arrays(
         square_matrices("expm_frechet", a, "A"), square_matrices("expm_frechet", e, "E")
     )
-    value, slope = jvp(expm, (a,), (e,))
+    value, slope = _exponential_and_slope(a, e)
     return (value, slope) if compute_expm else slope
+
+
+@computed_by(_by_numpy.exponential_and_slope, _by_numpy.are_short)
+def _exponential_and_slope(a: Any, e: Any) -> Any:
+    return jvp(expm, (a,), (e,))
 
 
 # --- Square roots -------------------------------------------------------------------------------------------
@@ -131,7 +139,12 @@ def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
            [0.+0.j, 3.+0.j]], dtype=complex64)
     """
     x = square_matrices("sqrtm", A)
-    return _principal_root(x.astype(dtypes.complex_dtype(x.dtype)))
+    return _root(x.astype(dtypes.complex_dtype(x.dtype)))
+
+
+@computed_by(_by_numpy.principal_root, _by_numpy.are_short)
+def _root(x: Any) -> Any:
+    return _principal_root(x)
 
 
 @custom_jvp
@@ -197,6 +210,15 @@ def funm(A: ArrayLike, func: Callable[[Array], Array], disp: bool = True) -> Any
     t, z = schur(x.astype(dtype))
     w = matrix.diagonal(t)
     values = dnp.asarray(func(w)).astype(dtype)
+    f = _parlett(t, matrix.on_diagonal(matrix.as_rows(values, n)))
+    out = matrix.matmul(matrix.matmul(z, f), matrix.adjoint(z))
+    return out if disp else (out, _estimated_error(f, w - w[:, None]))
+
+
+@computed_by(_by_numpy.parlett, _by_numpy.are_short)
+def _parlett(t: Any, values: Any) -> Any:
+    """The function of an upper triangular matrix t, from a diagonal matrix of its values on the eigenvalues."""
+    n, w = t.shape[-1], matrix.diagonal(t)
     offsets = np.arange(n) - np.arange(n)[:, None]
     gaps = w - w[:, None]
 
@@ -207,9 +229,7 @@ def funm(A: ArrayLike, func: Callable[[Array], Array], disp: bool = True) -> Any
         unknown = dnp.where((t == 0) & (sums == 0), 0, dnp.nan)
         return f + dnp.where(offsets == p, dnp.where(gaps == 0, unknown, sums / safe), 0)
 
-    f = fori_loop(1, n, superdiagonal, matrix.on_diagonal(matrix.as_rows(values, n)))
-    out = matrix.matmul(matrix.matmul(z, f), matrix.adjoint(z))
-    return out if disp else (out, _estimated_error(f, gaps))
+    return fori_loop(1, n, superdiagonal, values)
 
 
 def _estimated_error(f: Any, gaps: Any) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import didax.numpy as dnp
+from didax.api.numpy_functions import computed_by
 from didax.api.results import array_function
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
@@ -26,6 +27,7 @@ from didax.primitives.linalg import matrix
 from didax.primitives.linalg.lu import lu_pivots_to_permutation, take_rows
 from didax.primitives.linalg.similarity import schur
 from didax.scipy._lists import of_list, takes_lists
+from didax.scipy.linalg import _by_numpy
 
 # --- Cholesky factors ---------------------------------------------------------------------------------------
 
@@ -48,6 +50,7 @@ def cholesky(
     return linalg.cholesky(square_matrices("cholesky", a), upper=not lower)
 
 
+@evaluated_whole
 @array_function
 @takes_lists(1)
 def cho_factor(
@@ -335,8 +338,14 @@ def solve_sylvester(
         )
     batch = broadcast_shapes("solve_sylvester", [x.shape[:-2] for x in (a, b, c)])
     a, b, c = [broadcast(x, batch + x.shape[-2:]) for x in (a, b, c)]
-    method_of = {"schur": by_schur, "eigen": by_eigenvectors}[method]
-    return sylvester(a, b, c, lambda a, b, c: method_of(a, b, c, float(tol)))
+    if method == "schur":
+        return _solution_by_schur(a, b, c, tol=float(tol))
+    return sylvester(a, b, c, lambda a, b, c: by_eigenvectors(a, b, c, float(tol)))
+
+
+@computed_by(_by_numpy.sylvester, _by_numpy.are_short)
+def _solution_by_schur(a: Any, b: Any, c: Any, *, tol: float) -> Any:
+    return sylvester(a, b, c, lambda a, b, c: by_schur(a, b, c, tol))
 
 
 def sylvester(a: Any, b: Any, c: Any, solve: Callable[[Any, Any, Any], Any]) -> Any:

@@ -1,0 +1,141 @@
+"""Functions of arrays that NumPy computes in one go, for eager calls with small arrays.
+
+    @computed_by(_interpolated_by_numpy)      # the same function of NumPy values, without a detour
+    def _interpolated(rows, q, *, method): ...
+
+A function of many operations, or with a loop, is written once for all transformations and for XLA. Called eagerly with
+small arrays it would run operation by operation, and a loop as a program, which has to be compiled first. A rule of
+NumPy beside it gives the same result there, within rounding and with the same type. A rule raises `Declined` for values
+of which it does not know that: infinite ones, singular matrices. The function is evaluated as it is written for those,
+for other arrays, and under every transformation.
+
+Where `evaluated_whole` stages a function that calls such a function, the rule is one of the operations that it
+remembers, so a call costs little beside the rule. Read next: `whole_functions.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from didax.core import config, pytree
+from didax.core.avals import ShapedArray
+from didax.core.primitive import Primitive, current_trace_var, eager_trace
+from didax.primitives.holes import NOT_LINEAR
+from didax.runtime.array import ConcreteArray, as_concrete
+from didax.runtime.numpy_plans import evaluates_with_numpy, run_quietly
+from didax.transforms.staging import trace_to_jaxpr
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PLAIN = frozenset({type(None), bool, int, float, str})
+_get_current = current_trace_var.get
+staged_whole: ContextVar[Any] = ContextVar(
+    "didax_staged_whole", default=None
+)  # the trace of `evaluated_whole`
+
+
+class Declined(Exception):
+    """Raised by a NumPy rule for values that it leaves to the function as it is written."""
+
+
+def computed_by(
+    rule: Callable[..., Any],
+    admits: Callable[[Sequence[ShapedArray]], bool] = lambda avals: True,
+    *,
+    of_weak_types: bool = False,
+) -> Callable[[F], F]:
+    """Decorate a function of arrays, with plain keywords, that `rule` computes of NumPy values of the same dtypes.
+
+    `admits` says of which types the rule knows. Their dtypes are NumPy's own, and they are weak only where the function
+    gives the same `of_weak_types`, results of strong types.
+    """
+
+    def is_for(args: Sequence[Any], params: dict[str, Any]) -> bool:
+        avals = [x.aval for x in args]
+        return _may_ask(avals, params, of_weak_types) and admits(avals)
+
+    def decorate(f: F) -> F:
+        @functools.wraps(f)
+        def compute(*args: Any, **params: Any) -> Any:
+            trace = _get_current()
+            if trace is eager_trace:
+                if all(map(evaluates_with_numpy, args)) and is_for(args, params):
+                    values = [as_concrete(x).host_value() for x in args]
+                    with suppress(Declined):
+                        found = run_quietly(rule, values, params)
+                        return _arrays(cast("Any", found)) if type(found) is tuple else _array(found)
+            elif trace is staged_whole.get() and is_for(args, params):
+                return _stage(f, rule, args, params)
+            return f(*args, **params)
+
+        return cast("F", compute)
+
+    return decorate
+
+
+def chooses_by_values() -> None:
+    """To be called by a function that does otherwise where it sees values: calls of it are not evaluated as a whole."""
+    if _get_current() is staged_whole.get():
+        raise Declined
+
+
+def _may_ask(avals: Sequence[ShapedArray], params: dict[str, Any], of_weak_types: bool) -> bool:
+    """Whether a rule may be asked: under `as_in_jax` eager and compiled digits have to be the same."""
+    return (
+        all([a.dtype.isbuiltin == 1 and (of_weak_types or not a.weak_type) for a in avals])
+        and all([type(x) in _PLAIN for x in params.values()])
+        and not config.state().as_in_jax
+    )
+
+
+def _array(y: Any) -> ConcreteArray:
+    return ConcreteArray(ShapedArray(np.shape(y), y.dtype), y)
+
+
+def _arrays(ys: tuple[Any, ...]) -> tuple[ConcreteArray, ...]:
+    return tuple(map(_array, ys))
+
+
+def _stage(f: Any, rule: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Write a call of the function as one operation."""
+    trees: list[Any] = []
+
+    def flat(*xs: Any) -> list[Any]:
+        leaves, tree = pytree.flatten(f(*xs, **params))
+        trees.append(tree)
+        return leaves
+
+    jaxpr, _ = trace_to_jaxpr(flat, [x.aval for x in args])
+    settings = tuple(params.items())
+    outs = numpy_function_p.bind(*args, rule=rule, settings=settings, out_avals=tuple(jaxpr.out_avals))
+    return pytree.unflatten(trees[0], outs)
+
+
+_ONLY_STAGED = "it stands in programs of `evaluated_whole` only, which are not transformed"
+
+
+class NumpyFunction(Primitive):
+    """A call of a function that has a NumPy rule, in what is evaluated as a whole."""
+
+    multiple_results = True
+    caches_types = False
+    holes = {
+        **dict.fromkeys(["lower", "jvp", "batch"], _ONLY_STAGED),
+        "transpose": NOT_LINEAR,
+    }
+
+    def type(self, *avals: ShapedArray, rule: Any, settings: Any, out_avals: Any) -> Sequence[ShapedArray]:
+        return out_avals
+
+    def eager(self, *xs: Any, rule: Any, settings: Any, out_avals: Any) -> Sequence[Any]:
+        found = rule(*xs, **dict(settings))
+        return cast("tuple[Any, ...]", found) if type(found) is tuple else (found,)
+
+
+numpy_function_p = NumpyFunction("numpy_function")
