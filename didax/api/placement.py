@@ -51,12 +51,12 @@ def make_mesh(
     found = list(all_devices() if devices is None else devices)
     size = math.prod(shape)
     if size > len(found):
-        arithmetic = " * ".join(map(str, shape)) or "1"
         raise ValueError(
             message(
                 "A mesh has as many devices as the product of its axis lengths.",
-                f"axis_shapes: {shape}: {arithmetic} = {size}; devices: {len(found)}",
-                fix="Make the mesh smaller, or simulate more devices on the CPU: DIDAX_NUM_CPU_DEVICES.",
+                f"axis_shapes: {shape}, so {size} devices; there are {len(found)}",
+                fix=f"Make the mesh smaller, or simulate devices on the CPU: DIDAX_NUM_CPU_DEVICES={size} in the "
+                "environment of the process.",
             )
         )
     array = np.empty(size, dtype=object)

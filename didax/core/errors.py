@@ -470,11 +470,20 @@ def _name_arguments(
         or any([_is_users(tb.tb_frame) for tb in frames])
     ):
         return
-    try:
-        given = inspect.signature(f).bind(*args, **kwargs).arguments
-    except (TypeError, ValueError):  # the error says that the call itself does not fit
-        return
     name = f.__qualname__ if f.__name__.startswith("__") else f.__name__
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):  # there is none
+        return
+    try:
+        given = signature.bind(*args, **kwargs).arguments
+    except TypeError:  # the error says that the call itself does not fit
+        untyped = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+        taken = f"{name}{inspect.Signature(untyped)}"
+        error.args = (
+            message(f"{text.rstrip('.')}.", taken, fix=f"help({name}) says what each argument is."),
+        )
+        return
     facts = [f"{argument}: {_described(x)}" for argument, x in given.items()]
     rule = f"{name} met an argument that it cannot use: {text.rstrip('.')}."
     error.args = (message(rule, *facts, fix=f"Change that argument; help({name}) says what each may be."),)

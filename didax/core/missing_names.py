@@ -108,10 +108,11 @@ def missing(module: str, name: str) -> AttributeError | ImportError:
     Python would throw an AttributeError away where an import statement asks, and raise one without advice; so this
     looks at the instruction that asks. A submodule that is being imported is found by Python itself.
     """
-    asking = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
-    is_import = asking.f_code.co_code[asking.f_lasti] == opmap["IMPORT_FROM"]
-    is_import = is_import and f"{module}.{name}" not in sys.modules
-    return (MissingImportError if is_import else MissingNameError)(module, name)
+    asks = sys._getframe(1).f_back  # pyright: ignore[reportPrivateUsage]  # None where a thread of C asks
+    is_import = asks is not None and asks.f_code.co_code[asks.f_lasti] == opmap["IMPORT_FROM"]
+    if is_import and f"{module}.{name}" not in sys.modules:
+        return MissingImportError(module, name)
+    return MissingNameError(module, name)
 
 
 def _advice(module: str, name: str) -> str:

@@ -361,6 +361,12 @@ def test_an_error_of_python_gets_the_function_and_its_arguments() -> None:
         "  xs: [float32[3]]\n"
         "Change that argument; help(scan) says what each may be.",
     )
+    check(
+        lambda: dx.random.normal(dx.random.key(0), size=(3,)),
+        TypeError,
+        "normal() got an unexpected keyword argument 'size'.\n  normal(key, shape=(), dtype=None)\n"
+        "help(normal) says what each argument is.",
+    )
     # What a user's function raises stays as it is, within libraries too.
     for misuse in (lambda _: int("a"), lambda _: np.roll(np.ones(3), object())):
         with pytest.raises((TypeError, ValueError)) as alone:

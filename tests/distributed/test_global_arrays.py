@@ -68,7 +68,7 @@ with refused(dx.errors.DistributedError, "process 0, scaled, line", "process 1, 
     dx.jit(scaled)(x)
 with refused(ValueError, "this process's devices"):
     dx.device_put(1.0, dx.local_devices(1 - me)[0])
-with refused(ValueError, "axis_shapes: (5,): 5 = 5; devices: 4"):
+with refused(ValueError, "axis_shapes: (5,), so 5 devices; there are 4"):
     dx.make_mesh((5,), ("data",))
 with refused(ValueError, "of which its own devices hold parts", f"processes [{1 - me}]; this is process {me}"):
     dx.device_put(np.ones(2), dx.NamedSharding(dx.sharding.Mesh(dx.local_devices(1 - me), "d"), dx.P()))

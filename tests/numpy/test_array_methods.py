@@ -160,6 +160,7 @@ def test_every_name_of_ndarray_and_of_jax_is_there_or_accounted_for():
         "place",
         "placed",
         "rows",
+        "share_with_library",
         "twin",
     }
     assert set(traced) <= inside
