@@ -70,6 +70,20 @@ PERCEPTRON = """
     f, args = LIB.grad(loss), [layers, draw((16, 32), numpy.float32)]
 """
 
+MOTION = """
+    import numpy
+    import LIB
+    import LIB.numpy as np
+
+    def loss(state):
+        for _ in range(60):
+            x, y, z = state
+            state = state + 0.01 * np.array([10 * (y - x), x * (28 - z) - y, x * y - 8 / 3 * z])
+        return np.sum(state * state)
+
+    f, args = loss, [numpy.ones(3, numpy.float32)]
+"""
+
 COMPILE = """
     lowered = LIB.jit(f).lower(*args)
     lowered.as_text()
@@ -154,4 +168,5 @@ CASES = [
     _compile_case("perceptron", "a gradient of 50 layers", PERCEPTRON),
     _compile_case("transformer", "a 12-layer transformer", TRANSFORMER.replace("LIB.grad(loss)", "loss")),
     _compile_case("transformer.grad", "its gradient", TRANSFORMER),
+    _compile_case("motion", "60 steps of an equation of motion", MOTION),
 ]  # fmt: skip

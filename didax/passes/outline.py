@@ -8,15 +8,22 @@ left whole: cut, its gradient ran 6 times slower.
 Whether it pays follows from the longest path that no contraction interrupts, such as the state of a recurrent network
 or the sum that residual layers add to. XLA repeats the values on it in every fusion that reads them; cut, such programs
 compile in a third to four fifths of the time. Programs of short paths, as those of perceptrons and convolutions,
-compile up to 4 times slower when they are cut. docs/design/compiling.md has the measurements.
+compile up to 4 times slower when they are cut.
+
+`kept_in_memory` is for what no contraction interrupts: the steps of a stencil, or of an equation of motion, written
+out. Each step reads the one before at several places (slices of it, broadcasts), and XLA repeats the step for each of
+them, with all steps before it: its time is multiplied at each step, up to minutes. So these values are written to
+memory, which costs a copy.
+docs/design/compiling.md has the measurements.
 Read next: `xla/lowering.py`, which calls each block as a function that is not to be inlined.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence, Set
 
-from didax.core.jaxpr import Atom, Jaxpr, Var
+from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 
 BLOCK = 128  # equations in a block, about
 WINDOW = 48  # how far a cut may move to find a cheaper place
@@ -24,6 +31,8 @@ SMALL = 3 * BLOCK  # programs up to this size are left whole
 LONG = (
     35  # values on a path that are read more than once; programs whose paths are all shorter are left whole
 )
+MANY = 1000  # moves of elements that one result takes, from which on XLA is not left to repeat them
+FEW = 16  # moves of elements in one kernel
 
 
 def cut(jaxpr: Jaxpr) -> list[Jaxpr]:
@@ -50,7 +59,7 @@ def cut(jaxpr: Jaxpr) -> list[Jaxpr]:
 
 def longest_path(jaxpr: Jaxpr) -> int:
     """How many values on a path that no contraction interrupts are read by several equations; of the longest path."""
-    readers = Counter(x for eqn in jaxpr.eqns for x in dict.fromkeys(eqn.invars) if type(x) is Var)
+    readers = _readers(jaxpr.eqns)
     counts: dict[Atom, int] = {}
     for eqn in jaxpr.eqns:
         if not eqn.primitive.materializes_operands:
@@ -58,6 +67,71 @@ def longest_path(jaxpr: Jaxpr) -> int:
             for v in eqn.outvars:
                 counts[v] = before + (readers[v] > 1)
     return max(counts.values(), default=0)
+
+
+def _readers(eqns: Sequence[Eqn]) -> Counter[Var]:
+    """How many of the equations read each variable."""
+    return Counter(x for eqn in eqns for x in dict.fromkeys(eqn.invars) if type(x) is Var)
+
+
+def kept_in_memory(jaxpr: Jaxpr) -> set[Var]:
+    """The values to write to memory, so that XLA does not compute them again for each place at which they are read.
+
+    They are those that several equations read, some of them at other places, and where no such value ends a
+    computation of too many moves, its result.
+    """
+    if _moves_repeated(jaxpr, set(), set()) < MANY:
+        return set()
+    moved = _readers([eqn for eqn in jaxpr.eqns if _moves(eqn, eqn.invars)])
+    again = {x for x, n in _readers(jaxpr.eqns).items() if n > 1}
+    again.update(*[_readers([eqn]) for eqn in jaxpr.eqns if _called(eqn)])  # a function may read it again
+    kept: set[Var] = set()
+    _moves_repeated(jaxpr, again.intersection(moved), kept)
+    return kept
+
+
+def _moves_repeated(jaxpr: Jaxpr, ends: Set[Var], kept: set[Var]) -> int:
+    """How many moves of computed elements one result takes if only `ends` are in memory, up to `MANY`.
+
+    The values among `ends` are added to `kept`, and if there are any, those after `FEW` moves.
+    """
+    counts: dict[Atom, int] = {}  # of the values that are not in memory
+    most = 0
+    for eqn in jaxpr.eqns:
+        computed = [x for x in eqn.invars if x in counts]
+        moves = _moves(eqn, computed)
+        n = min(moves + max(moves, 1) * sum([counts[x] for x in computed]), MANY)
+        most = max(most, n)
+        for v in eqn.outvars:
+            if v in ends or (ends and n > FEW):
+                kept.add(v)
+            elif not _writes(eqn):
+                counts[v] = n
+    return most
+
+
+def _moves(eqn: Eqn, operands: Sequence[Atom]) -> int:
+    """How many equations, of it and of the function that it calls, read these operands at other places.
+
+    They are those with results of other sizes: slices, concatenations, broadcasts, sums.
+    """
+    if _writes(eqn):
+        return 0
+    if (inner := _called(eqn)) is not None:
+        return sum([_moves(e, e.invars) for e in inner.eqns]) if operands else 0
+    sizes = [x.aval.size for x in operands if x.aval.ndim]  # a number stretches
+    return int(any([size != v.aval.size for size in sizes for v in eqn.outvars]))
+
+
+def _writes(eqn: Eqn) -> bool:
+    """Whether XLA writes its results to memory in any case: those of contractions and of loops."""
+    return eqn.primitive.materializes_operands or (bool(eqn.jaxprs) and _called(eqn) is None)
+
+
+def _called(eqn: Eqn) -> Jaxpr | None:
+    """The function that the equation calls: a program inside that is not the body of a loop."""
+    inner = eqn.params.get("jaxpr")
+    return inner if isinstance(inner, Jaxpr) and "length" not in eqn.params else None
 
 
 def _last_uses(jaxpr: Jaxpr) -> dict[Atom, int]:

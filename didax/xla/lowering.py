@@ -28,7 +28,7 @@ from didax.core.primitive_names import is_of_library
 from didax.core.rule_types import as_list, check_fit, check_kind, check_list, check_type, failed
 from didax.core.source import describe_function, follows_equations
 from didax.core.stack import on_new_stack, stack_is_low
-from didax.passes.outline import cut
+from didax.passes.outline import cut, kept_in_memory
 from didax.passes.physical import physical_jaxpr
 from didax.passes.simplify import simplify_jaxpr
 from didax.transforms.cache import on_clear
@@ -173,7 +173,10 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
         return env[x] if type(x) is Var else LiteralValue(ctx, x.val, x.aval)
 
     located, outer = ctx.module.located, ctx.place
-    kept: set[Any] = _draws_read_twice(jaxpr) if ctx.module.on_one_cpu and not ctx.inlines else set()
+    draws: set[Any] = set()
+    kept: set[Any] = set()
+    if ctx.module.on_one_cpu and not ctx.inlines:
+        draws, kept = _draws_read_twice(jaxpr), kept_in_memory(jaxpr)
     for eqn in jaxpr.eqns:
         primitive = eqn.primitive
         if located:
@@ -199,8 +202,11 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
                 env[v] = _typed(y, aval, primitive)
         else:
             env[eqn.outvars[0]] = _typed(out, out_avals[0], primitive)
-        for v in kept.intersection(eqn.outvars):
-            (env[v],) = materialized_as_vectors(ctx, [env[v]])
+        for v in eqn.outvars:
+            if v in draws:
+                (env[v],) = materialized_as_vectors(ctx, [env[v]])
+            elif v in kept:
+                (env[v],) = materialized(ctx, [env[v]])
     ctx.place = outer
     return [read(x) for x in jaxpr.outvars]
 
