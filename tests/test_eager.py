@@ -9,7 +9,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
-from didax import nn
+from didax import lax, nn
 from didax.api import whole_functions
 from didax.core import config
 from didax.core.primitive import Primitive
@@ -17,6 +17,7 @@ from didax.primitives.elementwise import add, exp, mul, sin
 from didax.runtime import eager, numpy_plans
 from didax.runtime.array import as_concrete
 from didax.scipy import linalg as sla
+from didax.scipy import stats
 from tests.checks import python_calls
 
 
@@ -155,6 +156,23 @@ WHOLE = {
     "frexp": lambda x: dnp.frexp(x)[0],
     "trapezoid": dnp.trapezoid,
     "diagonal": dnp.diagonal,
+    "hstack": lambda x: dnp.hstack([x, x[:, :1]]),
+    "block": lambda x: dnp.block([[x, x], [x, -x]]),
+    "select": lambda x: dnp.select([x > 1, x < 0], [x, -x], 5),
+    "polyadd": lambda x: dnp.polyadd(x[0], x[1, :2]),
+    "polyint": lambda x: dnp.polyint(x[0], 2),
+    "ldexp": lambda x: dnp.ldexp(x, 3),
+    "argsort": dnp.argsort,
+    "searchsorted": lambda x: dnp.searchsorted(dnp.sort(x[0]), x),
+    "interp": lambda x: dnp.interp(x, dnp.arange(3.0), x[1]),
+    "pad": lambda x: dnp.pad(x, ((1, 0), (0, 2)), constant_values=1.5),
+    "pad with a ramp": lambda x: dnp.pad(x, 1, mode="linear_ramp"),
+    "linspace": lambda x: dnp.linspace(x[0], x[1], 5),
+    "fftshift": dnp.fft.fftshift,
+    "mode": lambda x: stats.mode(x).mode,
+    "rankdata": stats.rankdata,
+    "norm.pdf": lambda x: stats.norm.pdf(x, 0.5, scale=2.0),
+    "poisson.pmf": lambda x: stats.poisson.pmf(x, 1.5),
 }
 # These take no bfloat16.
 LINEAR = {
@@ -169,8 +187,14 @@ LINEAR = {
     "cho_solve": lambda x: sla.cho_solve((x, True), x[0]),
     "lstsq": lambda x: dnp.linalg.lstsq(x[:, :2], x[0])[0],
     "solve_triangular": lambda x: sla.solve_triangular(x, x, trans="C"),
-    "expm": sla.expm,  # with a loop, which is a program
-    "polar": lambda x: sla.polar(x)[1],  # with a call of a custom rule
+    "expm": sla.expm,  # with a rule of NumPy
+    "sqrtm": sla.sqrtm,
+    "pinv": dnp.linalg.pinv,
+    "rsf2csf": lambda x: sla.rsf2csf(x, x)[0],  # with a loop, which is a program
+    "polar": lambda x: sla.polar(x)[1],
+    "qdwh": lambda x: lax.linalg.qdwh(x.astype("float32"))[0],  # with a loop of many steps
+    "fft": dnp.fft.fft,
+    "toeplitz": lambda x: sla.toeplitz(x[0]),
 }
 
 
@@ -217,12 +241,48 @@ def test_a_function_evaluated_as_a_whole_is_few_python_calls(monkeypatch: pytest
         dnp.linalg.eigh: 18,
         dnp.linalg.qr: 19,
         sla.lu: 28,
-        sla.expm: 500,
+        sla.expm: 24,
+        sla.sqrtm: 24,
+        sla.polar: 20,
+        dnp.linalg.pinv: 40,
     }
     for f, limit in limits.items():
         assert python_calls(f, x) <= limit, f.__name__
     assert python_calls(lambda: x.at[1].set(0.0)) <= 26
     assert python_calls(dx.jit(lambda x: x + 1), np.ones(3, "float32")) <= 33  # an argument of NumPy
+
+
+def test_small_results_of_calls_without_arrays_are_remembered_and_copied(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(config, "operations_were_watched", False)
+    for f in (
+        lambda: dnp.geomspace(1.0, 8.0, 4),
+        lambda: dnp.eye(3),
+        lambda: dnp.hanning(5),
+        lambda: sla.hilbert(3),
+    ):
+        first = np.array(f())
+        results = [f() for _ in range(4)]
+        assert python_calls(f) <= 22
+        dx.jit(lambda x: x * 0, donate_argnums=0)(results[-1])
+        results = [*results[:-1], f()]
+        assert all(np.array_equal(y, first) for y in results)
+    with dx.enable_x64(True):
+        assert dnp.eye(3).dtype == np.float64
+    large = [dnp.eye(40) for _ in range(5)]
+    assert all(float(y.sum()) == 40 for y in large)
+
+
+def test_lists_of_arrays_and_numbers_are_told_apart():
+    x, y = dnp.asarray([1.0, 2.0]), dnp.asarray([[3.0, 4.0]])
+    for _ in range(5):
+        assert dnp.hstack([x, x]).shape == dnp.hstack((x, x)).shape == (4,)
+        assert dnp.vstack([x, y]).shape == (2, 2)
+        assert dnp.stack([x[0], 1]).dtype == np.float32
+        assert float(dnp.stack([x[0], 2.5])[1]) == 2.5
+        assert float(dnp.stack([x[0], 3.5])[1]) == 3.5
+        assert np.signbit(dnp.stack([x[0], -0.0])[1]) and not np.signbit(dnp.stack([x[0], 0.0])[1])
+        assert dnp.stack([2, 3]).dtype == np.int32 and dnp.stack([2.0, 3]).dtype == np.float32
+        assert dnp.stack([x] * 20).shape == (20, 2)
 
 
 def test_functions_evaluated_as_a_whole_notice_options_transformations_and_errors():

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
@@ -50,6 +51,7 @@ class _State(NamedTuple):
     change: Array  # of u by the last step
 
 
+@evaluated_whole
 @operation
 def qdwh(
     x: Any,

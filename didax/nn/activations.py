@@ -397,6 +397,7 @@ def logmeanexp(x: Any, axis: Axes = None, where: Any = None, keepdims: bool = Fa
     return logsumexp(x, axis=axis, where=where, keepdims=keepdims) - dnp.log(count).astype(x.dtype)
 
 
+@evaluated_whole
 @bytes_in_float32
 def log1mexp(x: Any) -> Array:
     """Return log(1 - exp(-x)) for x > 0, precise near 0 and for large x.

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.dims import as_length
 from didax.core.errors import ArgumentError, ConcretizationTypeError, message
@@ -163,6 +164,7 @@ def _along_two_axes(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: A
 # --- one axis -----------------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return the discrete Fourier transform along an axis: `sum(a[j] * exp(-2j * pi * j * k / n))` for each k.
@@ -174,6 +176,7 @@ def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = N
     return _along_one_axis("fft", FftType.FFT, a, n, axis, norm)
 
 
+@evaluated_whole
 @array_function
 def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return the inverse of `fft` along an axis.
@@ -185,6 +188,7 @@ def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     return _along_one_axis("ifft", FftType.IFFT, a, n, axis, norm)
 
 
+@evaluated_whole
 @array_function
 def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return the first n // 2 + 1 results of `fft` of real numbers; the others are complex conjugates of these.
@@ -196,6 +200,7 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     return _along_one_axis("rfft", FftType.RFFT, a, n, axis, norm)
 
 
+@evaluated_whole
 @array_function
 def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return the inverse of `rfft`: n real numbers, by default 2 * (m - 1) numbers from m complex ones.
@@ -207,6 +212,7 @@ def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
     return _along_one_axis("irfft", FftType.IRFFT, a, n, axis, norm)
 
 
+@evaluated_whole
 @array_function
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return the n real values of the transform of a Hermitian-symmetric signal, given by its first half.
@@ -218,6 +224,7 @@ def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     return _along_one_axis("hfft", FftType.IRFFT, ufuncs.conj(a), n, axis, _OTHER_NORM.get(norm, norm))
 
 
+@evaluated_whole
 @array_function
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return the inverse of `hfft`: the first half of a Hermitian-symmetric signal.
@@ -232,6 +239,7 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
 # --- two axes, and any number -------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def fft2(
     a: ArrayLike,
@@ -249,6 +257,7 @@ def fft2(
     return _along_two_axes("fft2", FftType.FFT, a, s, axes, norm)
 
 
+@evaluated_whole
 @array_function
 def ifft2(
     a: ArrayLike,
@@ -266,6 +275,7 @@ def ifft2(
     return _along_two_axes("ifft2", FftType.IFFT, a, s, axes, norm)
 
 
+@evaluated_whole
 @array_function
 def rfft2(
     a: ArrayLike,
@@ -282,6 +292,7 @@ def rfft2(
     return _along_two_axes("rfft2", FftType.RFFT, a, s, axes, norm)
 
 
+@evaluated_whole
 @array_function
 def irfft2(
     a: ArrayLike,
@@ -298,6 +309,7 @@ def irfft2(
     return _along_two_axes("irfft2", FftType.IRFFT, a, s, axes, norm)
 
 
+@evaluated_whole
 @array_function
 def fftn(
     a: ArrayLike,
@@ -316,6 +328,7 @@ def fftn(
     return _along_several_axes("fftn", FftType.FFT, a, s, axes, norm)
 
 
+@evaluated_whole
 @array_function
 def ifftn(
     a: ArrayLike,
@@ -332,6 +345,7 @@ def ifftn(
     return _along_several_axes("ifftn", FftType.IFFT, a, s, axes, norm)
 
 
+@evaluated_whole
 @array_function
 def rfftn(
     a: ArrayLike,
@@ -348,6 +362,7 @@ def rfftn(
     return _along_several_axes("rfftn", FftType.RFFT, a, s, axes, norm)
 
 
+@evaluated_whole
 @array_function
 def irfftn(
     a: ArrayLike,
@@ -367,6 +382,7 @@ def irfftn(
 # --- frequencies --------------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
     """Return the frequency of each result of `fft` of n points, for points at a distance of `d`.
@@ -380,6 +396,7 @@ def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any 
     return _frequencies("fftfreq", ufuncs.where(2 * k < count, k, k - count), count, d, dtype, device)
 
 
+@evaluated_whole
 @array_function
 def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
     """Return the frequency of each result of `rfft` of n points, for points at a distance of `d`.
@@ -420,6 +437,7 @@ def _shift(name: str, x: Any, axes: Any, first: bool) -> Array:
     return roll(value, tuple([-(n // 2) if first else n // 2 for n in lengths]), found)
 
 
+@evaluated_whole
 @array_function
 def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     """Roll the axes (all by default) so that frequencies rise, with zero in the middle.
@@ -431,6 +449,7 @@ def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     return _shift("fftshift", x, axes, first=False)
 
 
+@evaluated_whole
 @array_function
 def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     """Return the inverse of `fftshift`.

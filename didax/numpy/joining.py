@@ -147,6 +147,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
     return concatenate(arrays, axis)
 
 
+@evaluated_whole
 @array_function
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None) -> Array:
     """Return arrays of one shape joined along a new axis.
@@ -171,6 +172,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None)
     return _joined("stack", [expand_dims(x, dimension) for x in xs], dimension, dtype)
 
 
+@evaluated_whole
 @array_function
 def vstack(tup: Any, dtype: DTypeLike = None) -> Array:
     """Return the arrays joined along the first axis, with vectors as rows.
@@ -183,6 +185,7 @@ def vstack(tup: Any, dtype: DTypeLike = None) -> Array:
     return concatenate(_formed(tup, atleast_2d), 0, dtype)
 
 
+@evaluated_whole
 @array_function
 def hstack(tup: Any, dtype: DTypeLike = None) -> Array:
     """Return the arrays joined along the second axis, or vectors along their only axis.
@@ -195,6 +198,7 @@ def hstack(tup: Any, dtype: DTypeLike = None) -> Array:
     return concatenate(xs, 1 if any([x.ndim > 1 for x in xs[:1]]) else 0, dtype)
 
 
+@evaluated_whole
 @array_function
 def dstack(tup: Any, dtype: DTypeLike = None) -> Array:
     """Return the arrays joined along the third axis.
@@ -206,6 +210,7 @@ def dstack(tup: Any, dtype: DTypeLike = None) -> Array:
     return concatenate(_formed(tup, atleast_3d), 2, dtype)
 
 
+@evaluated_whole
 @array_function
 def column_stack(tup: Any) -> Array:
     """Return a matrix of columns: each vector is one column, each matrix several.
@@ -219,6 +224,7 @@ def column_stack(tup: Any) -> Array:
     return concatenate(_formed(xs, lambda x: x if x.ndim > 1 else atleast_2d(x).T), 1)
 
 
+@evaluated_whole
 @array_function
 def block(arrays: Any) -> Array:
     """Return nested lists of arrays as one array: innermost lists join along the last axis, outer ones before it.

@@ -155,6 +155,7 @@ def vdot(
     return dot(ufuncs.conj(x), y, precision=precision, preferred_element_type=preferred_element_type)
 
 
+@evaluated_whole
 @array_function
 def vecdot(
     x1: ArrayLike,
@@ -180,6 +181,7 @@ def vecdot(
     return _contract(x, y, (last, last), (lead, lead), precision, preferred_element_type)
 
 
+@evaluated_whole
 @array_function
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return matrices times vectors: the last axis of both is summed, the leading axes broadcast.
@@ -194,6 +196,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return matmul(matrices, vectors[..., None])[..., 0]
 
 
+@evaluated_whole
 @array_function
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return conjugated vectors times matrices: the last axis of x1 and the second to last axis of x2 are summed.

@@ -352,6 +352,7 @@ def atleast_3d(*arys: ArrayLike) -> Any:
 # --- repeating, turning -------------------------------------------------------------------------------------
 
 
+@evaluated_whole
 @array_function
 def tile(A: ArrayLike, reps: Any) -> Array:
     """Return the whole array repeated along each axis; leading axes that the array lacks are added.
@@ -372,6 +373,7 @@ def tile(A: ArrayLike, reps: Any) -> Array:
     return shapes.reshape(spread, tuple([m * n for m, n in zip(counts, lengths, strict=True)]))
 
 
+@evaluated_whole
 @array_function
 def repeat(
     a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
@@ -429,6 +431,7 @@ def _repeat_evenly(x: Array, count: int, axis: int) -> Array:
     return shapes.reshape(spread, (*x.shape[:axis], x.shape[axis] * count, *x.shape[axis + 1 :]))
 
 
+@evaluated_whole
 @array_function
 def resize(a: ArrayLike, new_shape: Any) -> Array:
     """Return the elements in a new shape, repeated from the start as often as needed.
@@ -445,6 +448,7 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
     return shapes.reshape(slice_axis(tile(x, -(-size // x.size)), 0, size, 0), shape)
 
 
+@evaluated_whole
 @array_function
 def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """Return the array with its elements in reverse order along axes (all by default).
@@ -479,6 +483,7 @@ def flipud(m: ArrayLike) -> Array:
     return flip(m, 0)
 
 
+@evaluated_whole
 @array_function
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Return the array rotated by k quarter turns, from the first of two axes towards the second.
@@ -498,6 +503,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     return flip(swapaxes(x, first, second), second) if turns else x
 
 
+@evaluated_whole
 @array_function
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
     """Return the array with its elements shifted along axes; elements that leave at the end come back at the start.

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.dims import as_length, is_symbolic
 from didax.core.errors import check_choice, message
@@ -53,6 +54,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 }
 
 
+@evaluated_whole
 @array_function
 def pad(
     array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any

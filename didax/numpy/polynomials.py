@@ -85,6 +85,7 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     return functools.reduce(lambda y, c: y * points + c, coefficients, start)
 
 
+@evaluated_whole
 @array_function
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Return the sum of two polynomials, or of polynomials whose coefficients are along the first axis.
@@ -103,6 +104,7 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     return ufuncs.add(pad(x, (length - x.shape[0], 0)), pad(y, (length - y.shape[0], 0)))
 
 
+@evaluated_whole
 @array_function
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Return the difference of two polynomials, or of those along the first axis.
@@ -115,6 +117,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     return polyadd(x, ufuncs.negative(y))
 
 
+@evaluated_whole
 @array_function
 def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
     """Return the product of two polynomials.
@@ -130,6 +133,7 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
     return convolve(x, y)
 
 
+@evaluated_whole
 @array_function
 @halves_in_float32
 def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
@@ -156,6 +160,7 @@ def _order(name: str, m: Any) -> int:
     return found
 
 
+@evaluated_whole
 @array_function
 @halves_in_float32
 def polyder(p: ArrayLike, m: int = 1) -> Array:
@@ -172,6 +177,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     return x
 
 
+@evaluated_whole
 @array_function
 @halves_in_float32
 def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
@@ -197,6 +203,7 @@ def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
     return x
 
 
+@evaluated_whole
 @array_function
 def poly(seq_of_zeros: ArrayLike) -> Array:
     """Return the coefficients of the polynomial with the given roots, or a matrix's characteristic polynomial.
@@ -255,6 +262,7 @@ def _trailing_zeros(x: Array) -> int:
     return x.shape[0] - 1 - int(nonzero[-1]) if nonzero.size else x.shape[0]
 
 
+@evaluated_whole
 @array_function
 def polyfit(
     x: ArrayLike,

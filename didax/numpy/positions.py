@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.dims import as_length, is_symbolic, max_dim, may_exceed
 from didax.core.errors import (
@@ -77,6 +78,7 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     return tuple([reshape(x, (1,) * i + (x.size,) + (1,) * (n - 1 - i)) for i, x in enumerate(vectors)])
 
 
+@evaluated_whole
 @array_function
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """Return the positions of the main diagonal of an array with `ndim` axes of length n.
@@ -390,6 +392,7 @@ def put(
     return reshape(at(ravel(x))[index].set(_repeated(values, index.size), mode="drop"), x.shape)
 
 
+@evaluated_whole
 @array_function
 def put_along_axis(
     arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None, inplace: bool = True, *,

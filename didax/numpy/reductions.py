@@ -605,6 +605,7 @@ def _running(name: str, primitive: Any, a: Any, axis: int | None, dtype: Any) ->
     return primitive.bind(cast(x, stated), axis=dimension, reverse=False)
 
 
+@evaluated_whole
 @array_function
 def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
     """Return running sums along an axis (of the ravelled array by default), in the dtype of `a` unless one is given.
@@ -617,6 +618,7 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: 
     return _running("cumsum", cumulative.cumsum_p, a, axis, dtype)
 
 
+@evaluated_whole
 @array_function
 def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
     """Return running products along an axis (of the ravelled array by default).
@@ -897,6 +899,7 @@ def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, ou
     return cumsum(without_nan("nancumsum", a, 0)[0], axis, dtype, out)
 
 
+@evaluated_whole
 @array_function
 def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
     """Return running products, as `cumprod` does, with 1 in the place of NaN.

@@ -449,6 +449,7 @@ def _round_decimals(x: Any, decimals: int) -> Any:
 around = round
 
 
+@evaluated_whole
 @array_function
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return x1 * 2 ** x2 for an integer x2.

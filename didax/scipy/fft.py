@@ -19,6 +19,7 @@ import numpy as np
 
 import didax.numpy as dnp
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.dims import as_length
 from didax.core.errors import ArgumentError, ConcretizationTypeError, check_choice, message
@@ -32,6 +33,7 @@ _INVERSE = {1: 1, 2: 3, 3: 2, 4: 4}
 _OTHER_NORM = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
+@evaluated_whole
 @array_function
 def dct(x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return the cosine transform along an axis, which is first cut or padded with zeros to the length `n`.
@@ -44,6 +46,7 @@ def dct(x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm:
     return _transform("dct", x, type, n, axis, norm)
 
 
+@evaluated_whole
 @array_function
 def idct(x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return the inverse of `dct` of the same type and norm.
@@ -57,6 +60,7 @@ def idct(x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm
     return _transform("idct", x, _INVERSE[type], n, axis, _OTHER_NORM[norm])
 
 
+@evaluated_whole
 @array_function
 def dctn(
     x: ArrayLike,
@@ -75,6 +79,7 @@ def dctn(
     return _transform_axes("dctn", dct, x, type, s, axes, norm)
 
 
+@evaluated_whole
 @array_function
 def idctn(
     x: ArrayLike,

@@ -22,6 +22,7 @@ import numpy as np
 
 import didax.numpy as dnp
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.errors import ArgumentError, check_choice, message
 from didax.core.modules import on_access
@@ -108,6 +109,7 @@ def _convolved(name: str, x: Array, y: Array, mode: str, precision: Any) -> Arra
     return out[0, 0]
 
 
+@evaluated_whole
 @array_function
 def convolve(
     in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto", precision: Any = None
@@ -125,6 +127,7 @@ def convolve(
     return _convolved("convolve", x, y, mode, precision)
 
 
+@evaluated_whole
 @array_function
 def correlate(
     in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto", precision: Any = None
@@ -142,6 +145,7 @@ def correlate(
 _BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
 
 
+@evaluated_whole
 @array_function
 def convolve2d(
     in1: ArrayLike,
@@ -164,6 +168,7 @@ def convolve2d(
     return _convolved_2d("convolve2d", x, y, mode, boundary, fillvalue, precision)
 
 
+@evaluated_whole
 @array_function
 def correlate2d(
     in1: ArrayLike,
@@ -223,6 +228,7 @@ def _correlated_same(x: Any, y: Any, boundary: str, fill: Any, precision: Any) -
     return whole[starts[0] : starts[0] + x.shape[0], starts[1] : starts[1] + x.shape[1]]
 
 
+@evaluated_whole
 @array_function
 def fftconvolve(
     in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: int | Sequence[int] | None = None
@@ -565,6 +571,7 @@ def _overlapped(pieces: Any, step: int) -> Any:
     return out.at[..., at].add(pieces)
 
 
+@evaluated_whole
 @array_function
 def detrend(
     data: ArrayLike,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import didax.numpy as dnp
 from didax import nn
+from didax.api.whole_functions import evaluated_whole
 from didax.core.dtypes import default_dtype
 from didax.core.errors import api_boundary, message
 from didax.core.modules import on_access
@@ -112,6 +113,7 @@ rel_entr = _function("rel_entr", 2, "p log(p / q), 0 where p is 0; inf where p o
 kl_div = _function("kl_div", 2, "p log(p / q) - p + q; inf where `rel_entr` is inf.", logarithmic.kl_div)
 
 
+@evaluated_whole
 @api_boundary
 def softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
     """Return exp(x) / sum(exp(x)) over an axis, by default over all elements.
@@ -123,6 +125,7 @@ def softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
     return nn.softmax(x, tuple(range(dnp.ndim(x))) if axis is None else axis)
 
 
+@evaluated_whole
 @api_boundary
 def log_softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
     """Return log(softmax(x)), without overflow, over an axis, by default over all elements.
@@ -208,6 +211,7 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     return _zeta(x, 1.0 if q is None else q)
 
 
+@evaluated_whole
 @api_boundary
 def factorial(n: ArrayLike, exact: bool = False) -> Array:
     """Return gamma(n + 1), and 0 for negative n.
@@ -232,6 +236,7 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
     return dnp.where(n < 0, 0.0, dnp.where(small, 1.0, n) * gamma(argument))
 
 
+@evaluated_whole
 @api_boundary
 @halves_in_float32
 def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
@@ -253,6 +258,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     return dnp.where(valid, dnp.where(empty, dnp.where(k == 0, 1.0, 0.0), ways), 0.0)
 
 
+@evaluated_whole
 @api_boundary
 def multigammaln(a: ArrayLike, d: int) -> Array:
     """Return the logarithm of the multivariate gamma function of dimension `d`, an integer; for a > (d - 1) / 2.

@@ -50,6 +50,7 @@ def _grid(rows: int, columns: int) -> tuple[Any, Any]:
     return xp.arange(rows)[:, None], xp.arange(columns)
 
 
+@evaluated_whole
 @array_function
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """Return matrices with equal elements along diagonals: first column `c`, first row `r` (by default conj(c)).
@@ -71,6 +72,7 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     return _at(values, i - j + max_dim(n - 1, 0))
 
 
+@evaluated_whole
 @array_function
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """Return matrices with equal elements along the other diagonals: first column `c`, last row `r` (zeros).
@@ -89,6 +91,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     return _at(values, i + j)
 
 
+@evaluated_whole
 @array_function
 def circulant(c: ArrayLike) -> Array:
     """Return matrices of which each column is the one before it, turned by one: the first is `c`.
@@ -105,6 +108,7 @@ def circulant(c: ArrayLike) -> Array:
     return _at(column, (i - j) % max_dim(n, 1))
 
 
+@evaluated_whole
 @array_function
 def leslie(f: ArrayLike, s: ArrayLike) -> Array:
     """Return Leslie matrices: fecundities `f` as the first row, survival rates `s` below the diagonal.
@@ -124,6 +128,7 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Array:
     return _with_subdiagonal(row, dnp.concatenate([below, dnp.zeros_like(row[..., :1])], -1))
 
 
+@evaluated_whole
 @array_function
 def companion(a: ArrayLike) -> Array:
     """Return companion matrices of polynomials, whose coefficients begin with that of the highest power.
@@ -151,6 +156,7 @@ def _floating(x: Array) -> Array:
     return dnp.asarray(promote_dtypes("companion", x, to_inexact=True)[0])
 
 
+@evaluated_whole
 @array_function
 def fiedler(a: ArrayLike) -> Array:
     """Return the symmetric matrices of distances |a[i] - a[j]|.
@@ -164,6 +170,7 @@ def fiedler(a: ArrayLike) -> Array:
     return abs(x[..., :, None] - x[..., None, :])
 
 
+@evaluated_whole
 @array_function
 def fiedler_companion(a: ArrayLike) -> Array:
     """Return pentadiagonal matrices whose eigenvalues are the roots of a polynomial, as those of `companion`.
@@ -192,6 +199,7 @@ def _fiedler_positions(n: int) -> tuple[Any, Any]:
     return even * (before * (i + 1) + (j == i + 1) * (i + 2)), one
 
 
+@evaluated_whole
 @array_function
 def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     """Return the matrices whose product with a vector v of length `n` is `dnp.convolve(a, v, mode)`.
@@ -276,6 +284,7 @@ def _as_floats(x: Any) -> Array:
     return dnp.asarray(x, dtypes.default_dtype("f"))
 
 
+@evaluated_whole
 @array_function
 def hilbert(n: int) -> Array:
     """Return the n x n matrix of 1 / (i + j + 1).
@@ -290,6 +299,7 @@ def hilbert(n: int) -> Array:
     return _as_floats(1 / (i[:, None] + i + 1))
 
 
+@evaluated_whole
 @array_function
 def invhilbert(n: int) -> Array:
     """Return the inverse of `hilbert(n)`, a matrix of whole numbers.
@@ -336,6 +346,7 @@ def _pascal_of(lower: Array, kind: str, inverse: bool = False) -> Array:
     return dnp.matmul(left, right, precision="highest")
 
 
+@evaluated_whole
 @array_function
 def pascal(n: int, kind: str | None = None) -> Array:
     """Return Pascal's triangle as a "symmetric" (the default), "lower" or "upper" triangular n x n matrix.
@@ -357,6 +368,7 @@ def pascal(n: int, kind: str | None = None) -> Array:
     return _rounded([[entry(i, j) for j in range(n)] for i in range(n)], n)
 
 
+@evaluated_whole
 @array_function
 def invpascal(n: int, kind: str | None = None) -> Array:
     """Return the inverse of `pascal(n, kind)`, a matrix of whole numbers.
@@ -382,6 +394,7 @@ def invpascal(n: int, kind: str | None = None) -> Array:
     return _rounded([[entry(i, j) for j in range(n)] for i in range(n)], n)
 
 
+@evaluated_whole
 @array_function
 def helmert(n: int, full: bool = False) -> Array:
     """Return n - 1 orthonormal rows, each orthogonal to equal numbers; with `full` also the row of equal ones, first.
@@ -399,6 +412,7 @@ def helmert(n: int, full: bool = False) -> Array:
     return _as_floats(xp.concatenate([xp.ones((1, n)) / xp.sqrt(1.0 * n), rows]) if full else rows)
 
 
+@evaluated_whole
 @array_function
 def hadamard(n: int, dtype: DTypeLike = int) -> Array:
     """Return Sylvester's matrix of ones and minus ones, whose rows are orthogonal; n is a power of 2.
@@ -417,6 +431,7 @@ def hadamard(n: int, dtype: DTypeLike = int) -> Array:
     return dnp.asarray(signs).astype(dtype)
 
 
+@evaluated_whole
 @array_function
 def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> Array:
     """Return the matrix of the discrete Fourier transform, exp(-2 pi i j k / n), of a complex `dtype`.

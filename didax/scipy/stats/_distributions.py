@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import didax.numpy as dnp
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.errors import api_boundary
 from didax.core.value import Array
@@ -235,4 +236,4 @@ def _public(
         f"Return {what}; location and scale as in SciPy, NaN for parameters that have no distribution."
     )
     call.__signature__ = signature  # type: ignore[attr-defined]
-    return api_boundary(call)
+    return evaluated_whole(api_boundary(call))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import didax.numpy as dnp
 from didax.api.vmap import vmap
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.errors import ArgumentError, api_boundary, check_choice, message
 from didax.core.value import Array
@@ -48,6 +49,7 @@ def _along_rows(x: Any, axis: int, function: Any) -> Any:
     return vmap(function)(moved.reshape(-1, moved.shape[-1])), moved.shape
 
 
+@evaluated_whole
 @api_boundary
 def mode(
     a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
@@ -88,6 +90,7 @@ def _row_mode(row: Any) -> tuple[Any, Any]:
 _RANKS = ("average", "min", "max", "dense", "ordinal")
 
 
+@evaluated_whole
 @api_boundary
 def rankdata(
     a: ArrayLike, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
@@ -129,6 +132,7 @@ def _row_ranks(row: Any, method: str) -> Any:
     return {"min": first, "max": last, "average": 0.5 * (first + last)}[method]
 
 
+@evaluated_whole
 @api_boundary
 def sem(
     a: ArrayLike,

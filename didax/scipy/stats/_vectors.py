@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import didax.numpy as dnp
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.value import Array
@@ -29,6 +30,7 @@ def _excess_over_one(x: Any, axis: int) -> Any:
     return (lead.sum(axis) - 1) + (x - lead).sum(axis)
 
 
+@evaluated_whole
 @api_boundary
 def dirichlet_logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """Return the logarithm of the density of the Dirichlet distribution of `alpha` at x, along its first axis.
@@ -68,6 +70,7 @@ def _log_dirichlet(x: Any, alpha: Any) -> tuple[Array, Any]:
     return dnp.where((shape > 0).all(), value, math.nan), dtype
 
 
+@evaluated_whole
 @api_boundary
 def dirichlet_pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """Return the density of the Dirichlet distribution: the exponential of `logpdf`."""
@@ -75,6 +78,7 @@ def dirichlet_pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     return dnp.exp(value).astype(dtype)
 
 
+@evaluated_whole
 @api_boundary
 def multinomial_logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """Return the logarithm of the probability of the counts x, along the last axis, among n trials with chances p.
@@ -98,6 +102,7 @@ def _log_multinomial(x: Any, n: Any, p: Any) -> tuple[Array, Any]:
     return dnp.where(valid, value, -math.inf), dtype
 
 
+@evaluated_whole
 @api_boundary
 def multinomial_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """Return the probability of the counts x: the exponential of `logpmf`."""
@@ -105,6 +110,7 @@ def multinomial_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     return dnp.exp(value).astype(dtype)
 
 
+@evaluated_whole
 @api_boundary
 def multivariate_normal_logpdf(
     x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None
@@ -151,6 +157,7 @@ def _log_normal(x: Any, mean: Any, cov: Any) -> tuple[Array, Any]:
     return -0.5 * (white[..., 0] ** 2).sum(-1) - 0.5 * n * math.log(2 * math.pi) - log_det, dtype
 
 
+@evaluated_whole
 @api_boundary
 def multivariate_normal_pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
     """Return the density of the normal distribution: the exponential of `logpdf`."""
