@@ -11,6 +11,7 @@ Read next: `gather.py`.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -298,16 +299,10 @@ class Pad(Primitive):
 
     def eager(self, x: Any, value: Any, *, padding_config: Padding) -> Any:
         x = np.asarray(x)
-        grown = tuple((max(low, 0), max(high, 0), interior) for low, high, interior in padding_config)
-        out = np.full([_padded(n, p) for n, p in zip(x.shape, grown, strict=True)], value, x.dtype)
-        spread = [_dilated(n, p[2]) for n, p in zip(x.shape, grown, strict=True)]
-        out[tuple(slice(p[0], p[0] + n, p[2] + 1) for p, n in zip(grown, spread, strict=True))] = x
-        return out[
-            tuple(
-                slice(max(-p[0], 0), n - max(-p[1], 0))
-                for p, n in zip(padding_config, out.shape, strict=True)
-            )
-        ]
+        lengths, places, kept = _pad_plan(x.shape, padding_config)
+        out = np.full(lengths, value, x.dtype)
+        out[places] = x
+        return out if kept is None else out[kept]
 
     def lower(self, ctx: Any, x: Any, value: Any, *, padding_config: Padding) -> Any:
         if not padding_config:
@@ -350,6 +345,18 @@ def _dilated(length: int, interior: int) -> int:
 def _padded(length: int, config: tuple[int, int, int]) -> int:
     low, high, interior = config
     return low + _dilated(length, interior) + high
+
+
+@functools.lru_cache(1024)
+def _pad_plan(shape: tuple[int, ...], config: Padding) -> tuple[list[int], tuple[slice, ...], Any]:
+    """What `pad` comes down to: the lengths with all that is added, where the elements go, what is cut out of it."""
+    grown = [(max(low, 0), max(high, 0), interior) for low, high, interior in config]
+    lengths = [_padded(n, p) for n, p in zip(shape, grown, strict=True)]
+    spread = [_dilated(n, p[2]) for n, p in zip(shape, grown, strict=True)]
+    places = tuple([slice(p[0], p[0] + n, p[2] + 1) for p, n in zip(grown, spread, strict=True)])
+    cut = [(max(-low, 0), max(-high, 0)) for low, high, _ in config]
+    kept = tuple([slice(low, n - high) for (low, high), n in zip(cut, lengths, strict=True)])
+    return lengths, places, kept if any([low or high for low, high in cut]) else None
 
 
 def _is_padding(shape: tuple[int, ...], config: Padding) -> Any:

@@ -9,6 +9,7 @@ Read next: `gather.py`, the primitives.
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -208,7 +209,7 @@ def find_windows(
         at: Any = 0
         if axis in dims.start_index_map:
             start = signed(indices[..., dims.start_index_map.index(axis)])
-            inside = np.clip(start, 0, max(length - size, 0))
+            inside = np.minimum(np.maximum(start, 0), max(length - size, 0))  # np.clip takes twice as long
             if mode is FILL_OR_DROP:
                 fits = inside == start if fits is None else fits & (inside == start)
             at = inside.reshape(batch + (1,) * len(kept))
@@ -221,14 +222,18 @@ def find_windows(
     return Windows(tuple(positions), fits, batch + tuple(sizes[axis] for axis in kept))
 
 
-def window_axes(dims: GatherDimensionNumbers, ndim: int) -> list[int]:
+@functools.lru_cache(1024)
+def window_axes(dims: GatherDimensionNumbers, ndim: int) -> tuple[int, ...]:
     """Axes of the operand that windows have."""
     left_out = {*dims.collapsed_slice_dims, *dims.operand_batching_dims}
-    return [axis for axis in range(ndim) if axis not in left_out]
+    return tuple([axis for axis in range(ndim) if axis not in left_out])
 
 
+@functools.lru_cache(64)
 def _ramp(n: int, axis: int, ndim: int) -> Any:
-    return np.arange(n).reshape([n if i == axis else 1 for i in range(ndim)])
+    ramp = np.arange(n).reshape([n if i == axis else 1 for i in range(ndim)])
+    ramp.flags.writeable = False
+    return ramp
 
 
 def signed(index: Any) -> Any:
@@ -238,10 +243,11 @@ def signed(index: Any) -> Any:
     return index.astype(np.int64)
 
 
-def result_order(offset_dims: Sequence[int], ndim: int) -> list[int]:
+@functools.lru_cache(1024)
+def result_order(offset_dims: tuple[int, ...], ndim: int) -> tuple[int, ...]:
     """For each axis of a gather's result, its place among batch axes followed by window axes."""
     batch, window = iter(range(ndim - len(offset_dims))), iter(range(ndim - len(offset_dims), ndim))
-    return [next(window if i in offset_dims else batch) for i in range(ndim)]
+    return tuple([next(window if i in offset_dims else batch) for i in range(ndim)])
 
 
 # --- Indices in range ---------------------------------------------------------------------------------------
