@@ -89,6 +89,7 @@ def _stated(x: Array, dtype: DTypeLike) -> Array:
     return x if dtype is None else cast(x, dtypes.dtype(dtype))
 
 
+@evaluated_whole
 @array_function
 def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike = None) -> Array:
     """Return the arrays joined along an axis, in their common dtype; with axis None they are ravelled first.

@@ -155,6 +155,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     return swapaxes(value, -1, -2)
 
 
+@evaluated_whole
 @array_function
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Return the array with two axes exchanged.
@@ -170,6 +171,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     return shapes.transpose(x, tuple(order))
 
 
+@evaluated_whole
 @array_function
 def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     """Return the array with some axes moved to new places; the other axes keep their order.
@@ -336,6 +338,7 @@ def atleast_2d(*arys: ArrayLike) -> Any:
     )
 
 
+@evaluated_whole
 @array_function
 def atleast_3d(*arys: ArrayLike) -> Any:
     """Return arrays with at least three axes: shape (n,) becomes (1, n, 1), shape (m, n) becomes (m, n, 1).

@@ -164,6 +164,7 @@ def _product_over(x: Any, axes: tuple[int, ...]) -> Any:
     return rd.reduce_prod_p.bind(x, axes=axes) if axes else x
 
 
+@evaluated_whole
 @array_function
 def sum(
     a: ArrayLike,
@@ -192,6 +193,7 @@ def _own_dtype(name: str, a: Any, dtype: DTypeLike) -> DTypeLike:
     return own if dtype is None and own != _BOOL else dtype
 
 
+@evaluated_whole
 @array_function
 def prod(
     a: ArrayLike,
@@ -428,6 +430,7 @@ def _extremum(
     )
 
 
+@evaluated_whole
 @array_function
 def max(
     a: ArrayLike,
@@ -449,6 +452,7 @@ def max(
     return _extremum("max", rd.reduce_max_p, el.max_, a, axis, keepdims, initial, where)
 
 
+@evaluated_whole
 @array_function
 def min(
     a: ArrayLike,
@@ -497,6 +501,7 @@ def _position(name: str, primitive: Any, a: Any, axis: int | None, keepdims: boo
     return _with_kept_axes(result, shape, axes, bool(keepdims))
 
 
+@evaluated_whole
 @array_function
 def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """Return the position of the largest element along an axis (of the ravelled array by default).
@@ -511,6 +516,7 @@ def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bo
     return _position("argmax", rd.argmax_p, a, axis, keepdims)
 
 
+@evaluated_whole
 @array_function
 def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """Return the position of the smallest element along an axis (of the ravelled array by default).
@@ -536,6 +542,7 @@ def _all_or_any(
     return _with_kept_axes(primitive.bind(x, axes=axes) if axes else x, x.shape, axes, keepdims)
 
 
+@evaluated_whole
 @array_function
 def all(
     a: ArrayLike,
@@ -555,6 +562,7 @@ def all(
     return _all_or_any("all", rd.reduce_and_p, True, a, axis, keepdims, where)
 
 
+@evaluated_whole
 @array_function
 def any(
     a: ArrayLike,

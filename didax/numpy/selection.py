@@ -314,6 +314,7 @@ def sort_complex(a: ArrayLike) -> Array:
     return cast(x, dtypes.complex_dtype(inexact(x.dtype, False)[0]))
 
 
+@evaluated_whole
 @array_function
 def lexsort(keys: Any, axis: int = -1) -> Array:
     """Return the positions that sort by several keys; the last key counts first.
