@@ -115,7 +115,7 @@ def iscomplexobj(x: Any) -> bool:
     found = getattr(x, "dtype", None)
     if found is None:
         return isinstance(x, complex)
-    return dtypes.as_extended(found) is None and dtypes.is_complex(np.dtype(found))
+    return dtypes.as_extended(found) is None and np.dtype(found).kind == "c"
 
 
 def isrealobj(x: Any) -> bool:

@@ -18,7 +18,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import PYTHON_SCALARS, numpy_scalar
 from didax.core.primitive import Primitive, current_trace_var, eager_trace
 from didax.core.rule_types import as_list, check_fit, check_numpy
-from didax.runtime.array import ConcreteArray
+from didax.runtime.array import ConcreteArray, as_concrete
 
 # From the operands of an operation to its result, or the list of its results.
 Plan = Callable[[tuple[Any, ...]], Any]
@@ -102,8 +102,9 @@ def numpy_value(x: Any) -> Any:
     """A Python scalar or a NumPy value in the dtype that it has here."""
     if type(x) in PYTHON_SCALARS:
         return numpy_scalar(x, aval_of(x).dtype)
-    # A copy: the rule may return a view, and the owner of the argument may write to it.
-    return np.array(x, aval_of(x).dtype) if isinstance(x, np.ndarray) else x
+    if isinstance(x, np.ndarray):  # a copy: the rule may return a view, and the owner may write to it
+        return np.array(x, aval_of(x).dtype)
+    return x if isinstance(x, (np.generic, ConcreteArray)) else as_concrete(x)  # which refuses types
 
 
 class _QuietContext(threading.local):

@@ -29,6 +29,7 @@ from didax.core.ref import Cell, Ref, RefScope
 from didax.core.rule_types import check_list
 from didax.core.source import SourceLine, stages_functions, user_line
 from didax.core.tracing import Tracer, current_trace, leaked, run_under
+from didax.core.value import Array
 
 
 class StagingTracer(Tracer):
@@ -110,13 +111,11 @@ class StagingTrace(RefScope):
                 if now is None:
                     raise leaked(x)
                 return self.atom(now)
-        elif aval_of(x).physical.ndim == 0:
+        elif isinstance(x, (Array, np.ndarray)) and aval_of(x).physical.ndim == 0:
             # The owner of a NumPy array may write to it: a scalar is a copy.
             return Literal(x[()] if isinstance(x, np.ndarray) else x)
-        found = self.constants.get(id(x))
-        if found is None:
-            found = self.constants[id(x)] = Var(aval_of(x)), x
-        return found[0]
+        found = self.constants.get(id(x)) or (Var(aval_of(x)), x)
+        return self.constants.setdefault(id(x), found)[0]
 
     def finish(self, outs: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
         """End the trace: the jaxpr that computes `outs`, with captured values as leading inputs, and those values.

@@ -1175,3 +1175,31 @@ def test_makers_name_the_argument_and_its_value(
 ) -> None:
     with pytest.raises(error, match=f"(?s){text}"):
         misuse()
+
+
+# --- Types in the place of arrays ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda s: lax.mul(dnp.ones(s.shape), s),
+        lambda s: lax.eq(s, s),
+        lambda s: lax.broadcast(s, (2,)),
+        lambda s: lax.stop_gradient(s),
+        lambda s: dx.vmap(lambda x: lax.mul(s, x))(dnp.ones(3)),
+        lambda s: dx.jit(lambda: lax.neg(s))(),
+        lambda s: dx.jit(lambda: s)(),
+    ],
+    ids=["mul", "eq", "broadcast", "stop_gradient", "vmap", "jit", "result"],
+)
+def test_types_are_no_arrays(use: Callable[[Any], Any], shape: tuple[int, ...]) -> None:
+    with pytest.raises(TypeError, match=r"(?s)Only arrays with numbers can be computed with.*got: Shape"):
+        use(dx.ShapeDtypeStruct(shape, "float32"))
+
+
+def test_whether_dtypes_of_other_libraries_are_complex() -> None:
+    for x in (np.array(["a"]), np.array([None]), np.longdouble(1), np.datetime64("2020-01-01")):
+        assert dnp.isrealobj(x) and not dnp.iscomplexobj(x)
+    assert dnp.iscomplexobj(np.clongdouble(1))
