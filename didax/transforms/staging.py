@@ -31,8 +31,6 @@ from didax.core.source import SourceLine, name_of, stages_functions, user_line
 from didax.core.tracing import Tracer, current_trace, leaked, run_under
 from didax.core.value import Array
 
-_VALUES = (Array, np.ndarray)  # what has an aval beside them is the type of one
-
 
 class StagingTracer(Tracer):
     """A variable of the jaxpr being written."""
@@ -113,13 +111,11 @@ class StagingTrace(RefScope):
                 if now is None:
                     raise leaked(x)
                 return self.atom(now)
-        elif isinstance(x, _VALUES) and aval_of(x).physical.ndim == 0:
+        elif isinstance(x, (Array, np.ndarray)) and aval_of(x).physical.ndim == 0:
             # The owner of a NumPy array may write to it: a scalar is a copy.
             return Literal(x[()] if isinstance(x, np.ndarray) else x)
-        found = self.constants.get(id(x))
-        if found is None:
-            found = self.constants[id(x)] = Var(aval_of(x)), x
-        return found[0]
+        found = self.constants.get(id(x)) or (Var(aval_of(x)), x)
+        return self.constants.setdefault(id(x), found)[0]
 
     def finish(self, outs: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
         """End the trace: the jaxpr that computes `outs`, with captured values as leading inputs, and those values.
