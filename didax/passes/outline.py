@@ -91,7 +91,7 @@ def kept_in_memory(jaxpr: Jaxpr) -> set[Var]:
 
 
 def _moves_repeated(jaxpr: Jaxpr, ends: Set[Var], kept: set[Var]) -> int:
-    """How many moves of computed elements one result takes if only `ends` are in memory, up to `MANY`.
+    """How many moves of computed elements one result takes if only `ends` are in memory, exact up to `MANY`.
 
     The values among `ends` are added to `kept`, and if there are any, those after `FEW` moves.
     """
