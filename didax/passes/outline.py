@@ -80,7 +80,7 @@ def kept_in_memory(jaxpr: Jaxpr) -> set[Var]:
     They are those that several equations read, some of them at other places, and where no such value ends a
     computation of too many moves, its result.
     """
-    if _moves_repeated(jaxpr, set(), set()) < MANY:
+    if len(jaxpr.eqns) < FEW or _moves_repeated(jaxpr, set(), set()) < MANY:
         return set()
     moved = _readers([eqn for eqn in jaxpr.eqns if _moves(eqn, eqn.invars)])
     again = {x for x, n in _readers(jaxpr.eqns).items() if n > 1}
@@ -91,7 +91,7 @@ def kept_in_memory(jaxpr: Jaxpr) -> set[Var]:
 
 
 def _moves_repeated(jaxpr: Jaxpr, ends: Set[Var], kept: set[Var]) -> int:
-    """How many moves of computed elements one result takes if only `ends` are in memory, up to `MANY`.
+    """How many moves of computed elements one result takes if only `ends` are in memory, exact up to `MANY`.
 
     The values among `ends` are added to `kept`, and if there are any, those after `FEW` moves.
     """
@@ -99,14 +99,16 @@ def _moves_repeated(jaxpr: Jaxpr, ends: Set[Var], kept: set[Var]) -> int:
     most = 0
     for eqn in jaxpr.eqns:
         computed = [x for x in eqn.invars if x in counts]
-        moves = _moves(eqn, computed)
-        n = min(moves + max(moves, 1) * sum([counts[x] for x in computed]), MANY)
+        moves = n = _moves(eqn, computed) if computed else 0
+        for x in computed:
+            n += max(moves, 1) * counts[x]
         most = max(most, n)
+        is_written = _writes(eqn)
         for v in eqn.outvars:
             if v in ends or (ends and n > FEW):
                 kept.add(v)
-            elif not _writes(eqn):
-                counts[v] = n
+            elif not is_written:
+                counts[v] = min(n, MANY)
     return most
 
 
@@ -118,20 +120,26 @@ def _moves(eqn: Eqn, operands: Sequence[Atom]) -> int:
     if _writes(eqn):
         return 0
     if (inner := _called(eqn)) is not None:
-        return sum([_moves(e, e.invars) for e in inner.eqns]) if operands else 0
-    sizes = [x.aval.size for x in operands if x.aval.ndim]  # a number stretches
-    return int(any([size != v.aval.size for size in sizes for v in eqn.outvars]))
+        return sum([_moves(e, e.invars) for e in inner.eqns])
+    out = eqn.outvars[0].aval if eqn.outvars else None
+    for x in operands:
+        if x.aval is not out and out is not None and x.aval.ndim and x.aval.size != out.size:
+            return 1  # of rank 0 it would be a number, which stretches
+    return 0
 
 
 def _writes(eqn: Eqn) -> bool:
     """Whether XLA writes its results to memory in any case: those of contractions and of loops."""
-    return eqn.primitive.materializes_operands or (bool(eqn.jaxprs) and _called(eqn) is None)
+    return eqn.primitive.materializes_operands or not _OF_LOOPS.isdisjoint(eqn.params)
+
+
+_OF_LOOPS = frozenset({"length", "body_jaxpr", "branches"})  # parameters of loops and branches
 
 
 def _called(eqn: Eqn) -> Jaxpr | None:
-    """The function that the equation calls: a program inside that is not the body of a loop."""
+    """The function that the equation calls."""
     inner = eqn.params.get("jaxpr")
-    return inner if isinstance(inner, Jaxpr) and "length" not in eqn.params else None
+    return inner if isinstance(inner, Jaxpr) else None
 
 
 def _last_uses(jaxpr: Jaxpr) -> dict[Atom, int]:
