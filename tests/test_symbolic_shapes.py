@@ -457,3 +457,15 @@ def test_bounds_take_each_case_of_an_extremum() -> None:
     assert n - max_dim(n - 2, 0) >= 1
     assert min_dim(n, 4) + 3 >= 4
     assert n // -2 == (-n) // 2
+
+
+def test_derivatives_of_checkpointed_functions_have_modules_of_open_lengths() -> None:
+    """What is computed again is written in place, behind a barrier: functions beside `main` know no lengths."""
+    f = dx.jit(dx.checkpoint(lambda x: dnp.tanh(x) * x))
+    exported = export.export(f)(dx.ShapeDtypeStruct(export.symbolic_shape("b, 3"), "float32"))
+    text = exported.vjp().mlir_module()
+    assert text.startswith("module @") and "optimization_barrier" in text
+    loaded = export.deserialize(exported.serialize(vjp_order=1))
+    x = np.cos(np.arange(6.0, dtype="float32")).reshape(2, 3)
+    slopes = [dx.grad(lambda x, g=g: g(x).sum())(x) for g in (loaded.call, f)]
+    np.testing.assert_allclose(*slopes, rtol=1e-6)

@@ -321,7 +321,10 @@ def call(
     one_kernel: bool = False,
 ) -> list[Value]:
     """Write a call of the function of an inner jaxpr. With `one_kernel` XLA compiles it, loops and all, as a kernel."""
-    if ctx.inlines and inline:
+    if ctx.inlines:
+        if operands and not inline:  # what is computed again is not merged with what was computed before
+            text = f"stablehlo.optimization_barrier {names(operands)} : {types(operands)}"
+            operands = ctx.emit_many(text, [x.aval for x in operands])
         return lower_jaxpr_body(ctx, _simplified(ctx.module, jaxpr), operands)
     name = function_name(ctx.module, jaxpr)
     inline = inline or _maps_within_a_map(ctx, jaxpr)
