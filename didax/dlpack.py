@@ -25,8 +25,9 @@ __all__ = ["from_dlpack", "is_supported_dtype"]
 def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Array:
     """Return an array with the numbers and the dtype of another library's array, through DLPack.
 
-    On the host the memory is shared, and must not be written to any more; `copy=True` copies it. BufferError
-    for arrays that DLPack cannot carry; ValueError where a device needs a copy that `copy=False` forbids.
+    On the host, and on a GPU of this process, the memory is shared, and must not be written to any more; `copy=True`
+    copies it. BufferError for arrays that DLPack cannot carry; ValueError where a device needs a copy that `copy=False`
+    forbids.
 
     >>> import numpy as np, didax.numpy as dnp
     >>> dnp.from_dlpack(np.ones(2, "float32"))
@@ -68,5 +69,11 @@ def _imported(x: Any, copy: bool | None) -> ConcreteArray:
         )
     from didax.xla import dlpack  # loads jaxlib, when first needed
 
+    if (buffer := dlpack.buffer_of(x)) is not None:
+        shared = ConcreteArray(ShapedArray(tuple(buffer.shape), dtypes.dtype(buffer.dtype)), None, buffer)
+        if copy:
+            return shared.copy()
+        shared.share_with_library()
+        return shared
     value = dlpack.view_of(x, copy)
     return ConcreteArray(ShapedArray(value.shape, dtypes.dtype(value.dtype)), value)

@@ -18,6 +18,7 @@ os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
 
 import ctypes
 import gc
+import importlib.util
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -46,9 +47,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave what needs XLA's own settings to `tests/test_as_users.py`, where this process has the cheap ones."""
+    """Leave out what this process does not have: XLA's own settings (`tests/test_as_users.py` has them), the CPU."""
+    absent = set()
     if os.environ["XLA_FLAGS"] == XLA_FLAGS:
-        items[:] = [item for item in items if item.get_closest_marker("as_users") is None]
+        absent.add("as_users")
+    if (
+        importlib.util.find_spec("jax_plugins") is not None
+    ):  # XLA is started here only where a GPU may be found
+        import didax
+
+        if didax.default_backend() != "cpu":
+            absent.add("cpu")
+    items[:] = [item for item in items if not any(item.get_closest_marker(name) for name in absent)]
 
 
 @pytest.fixture

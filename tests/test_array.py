@@ -248,6 +248,7 @@ def test_arrays_know_their_type_and_place():
     assert x.block_until_ready() is x and x.is_ready()
 
 
+@pytest.mark.cpu
 def test_float32_on_the_device_is_viewed_without_a_copy():
     x = on_device(as_concrete(np.arange(4, dtype="float32")))
     assert x.host_value().__array_interface__["data"][0] == x.device_buffer().unsafe_buffer_pointer()
@@ -261,6 +262,7 @@ def test_conversions_of_every_dtype():
             assert f"{x.real:.2f}" in ("1.00", "1") and f"{x}" == str(np.asarray(x))
 
 
+@pytest.mark.cpu
 def test_iteration_makes_views_of_the_host_memory():
     x = dx.jit(lambda v: v * 1)(dnp.arange(12.0).reshape(4, 3))
     rows = list(x)
@@ -272,6 +274,7 @@ def test_iteration_makes_views_of_the_host_memory():
     assert next(iter(as_concrete(np.ones((1, 2))[0]))).weak_type is False
 
 
+@pytest.mark.cpu
 def test_iterating_needs_no_operation_for_each_row(monkeypatch: pytest.MonkeyPatch):
     from didax.core.primitive import EagerTrace
 
@@ -327,6 +330,7 @@ def test_what_is_printed_of_a_type_is_array():
         array(1.0) + "a"  # type: ignore[operator]
 
 
+@pytest.mark.cpu
 def test_copies_for_numpy_follow_its_rules():
     x = array([1.0, 2.0])
     assert np.asarray(x, copy=False).__array_interface__["data"][0] == x.unsafe_buffer_pointer()
@@ -356,6 +360,7 @@ def test_the_buffer_protocol_is_read_only():
         assert bytes(array([1.0])) == np.ones(1, "float32").tobytes()
 
 
+@pytest.mark.cpu
 def test_where_an_array_is():
     x = array([[1.0, 2.0]])
     (shard,) = x.addressable_shards

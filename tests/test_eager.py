@@ -20,6 +20,7 @@ from didax.scipy import linalg as sla
 from tests.checks import python_calls
 
 
+@pytest.mark.cpu
 def test_small_arrays_are_evaluated_with_numpy_and_large_ones_compiled(monkeypatch: pytest.MonkeyPatch):
     compiled: list[object] = []
     original = eager._compiled_plan
@@ -198,6 +199,7 @@ def test_functions_evaluated_as_a_whole_give_the_bits_of_single_operations(
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
+@pytest.mark.cpu
 def test_a_function_evaluated_as_a_whole_is_few_python_calls(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(config, "operations_were_watched", False)  # as where nobody has looked for NaNs yet
     dx.sharding.NamedSharding(dx.make_mesh((1,), ("a",)), dx.P())  # arrays that lie on no mesh stay as fast

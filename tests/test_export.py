@@ -92,6 +92,7 @@ def plain(p: Any, n: Any, *, scale: Any = 1.0) -> Any:
     return {"y": dnp.sinh(p["x"]) * scale, "n": [n + 1, None]}
 
 
+@pytest.mark.cpu
 def test_files_of_jax() -> None:
     loaded = export.deserialize((HERE / "jax.bin").read_bytes())
     assert (loaded.fun_name, loaded.platforms, loaded.nr_devices) == ("f", ("cpu",), 1)
@@ -126,6 +127,7 @@ def test_files_of_jax_for_any_shape_and_two_platforms() -> None:
         loaded.call(x, y[:3])
 
 
+@pytest.mark.cpu
 def test_jax_reads_the_files(tmp_path: Path) -> None:
     pytest.importorskip("flatbuffers")  # which jax.export needs
     import jax
@@ -296,6 +298,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
+@pytest.mark.cpu
 def test_a_program_for_other_platforms_runs_where_that_is_allowed() -> None:
     allowed = changed(platforms=["tpu"], checks=[{"kind": 0}])
     assert float(export.deserialize(allowed).call(np.float32(1))) == 2

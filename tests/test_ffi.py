@@ -136,6 +136,7 @@ def test_an_error_of_the_function_is_an_error_of_the_call() -> None:
         call(X[0], factor=np.float32(1), shift=np.zeros(0, "int32"), mode="other")
 
 
+@pytest.mark.cpu
 @pytest.mark.usefixtures("library")
 def test_an_error_of_a_program_that_has_ended_is_an_error_where_its_result_is_read() -> None:
     @dx.jit
@@ -152,6 +153,7 @@ def test_an_error_of_a_program_that_has_ended_is_an_error_where_its_result_is_re
             read(y)
 
 
+@pytest.mark.cpu
 def test_a_function_pointer_of_ctypes() -> None:
     """The interface before the typed one: no attributes, no errors, and no header."""
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))

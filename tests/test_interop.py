@@ -53,6 +53,7 @@ HOLDERS = pytest.mark.parametrize("hold", [on_host, on_device])
 # --- DLPack -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cpu
 @HOLDERS
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_numpy_takes_arrays_without_a_copy(hold: Callable[[Any], Any], dtype: str):
@@ -65,6 +66,7 @@ def test_numpy_takes_arrays_without_a_copy(hold: Callable[[Any], Any], dtype: st
         assert not x.size or address(theirs) == address(np.asarray(x)) == x.unsafe_buffer_pointer()
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("dtype", DTYPES + NARROW)
 def test_arrays_of_numpy_are_taken_without_a_copy(dtype: str):
     for shape in SHAPES:
@@ -90,6 +92,7 @@ class Producer:
         return (1, 0)
 
 
+@pytest.mark.cpu
 @HOLDERS
 @pytest.mark.parametrize("dtype", NARROW)
 def test_dtypes_that_numpy_does_not_know_go_both_ways(hold: Callable[[Any], Any], dtype: str):
@@ -114,6 +117,7 @@ class Capsule:
         return (1, 0)
 
 
+@pytest.mark.cpu
 def test_libraries_from_before_version_1_are_served_and_taken():
     x = on_host(sample("float32"))
     theirs = np.from_dlpack(Capsule(x.__dlpack__()))  # type: ignore[arg-type]
@@ -122,6 +126,7 @@ def test_libraries_from_before_version_1_are_served_and_taken():
     assert dnp.from_dlpack(Producer(value, old=True)).unsafe_buffer_pointer() == address(value)
 
 
+@pytest.mark.cpu
 def test_strided_arrays_keep_their_memory():
     value = np.arange(24, dtype="float32").reshape(4, 6)
     for view in (value.T, value[::2, 1::3], value[::-1]):
@@ -131,6 +136,7 @@ def test_strided_arrays_keep_their_memory():
         np.testing.assert_array_equal(dx.jit(lambda x: x + 1)(x), view + 1)
 
 
+@pytest.mark.cpu
 def test_copies_on_request():
     value = sample("float32")
     x = dnp.from_dlpack(value, copy=True)
@@ -150,6 +156,7 @@ def test_a_device_can_be_asked_for():
         dnp.from_dlpack(sample("float32"), device="gpu7")
 
 
+@pytest.mark.cpu
 def test_theirs_lives_on_when_ours_is_gone():
     for hold in (on_host, on_device):
         x = hold(np.arange(70_000, dtype="float32"))
@@ -181,6 +188,7 @@ def test_ours_lives_on_when_theirs_is_gone_and_lets_go_of_it():
     assert gone() is None
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_donating_an_exported_array_leaves_the_other_side_alone(dtype: str):
     double = dx.jit(lambda v: v * 2, donate_argnums=0)
@@ -201,6 +209,7 @@ def test_donating_an_imported_array_leaves_its_owner_alone():
     np.testing.assert_array_equal(value, np.arange(70_000))
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize(
     ("misuse", "kind", "text"),
     [
@@ -242,6 +251,7 @@ def test_nothing_here_imports_jax():
 # --- torch --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cpu
 @HOLDERS
 @pytest.mark.parametrize("dtype", [d for d in DTYPES + NARROW])
 def test_torch_takes_arrays_without_a_copy(hold: Callable[[Any], Any], dtype: str):
@@ -254,6 +264,7 @@ def test_torch_takes_arrays_without_a_copy(hold: Callable[[Any], Any], dtype: st
         assert not x.size or theirs.data_ptr() == x.unsafe_buffer_pointer()
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("dtype", DTYPES + NARROW)
 def test_tensors_of_torch_are_taken_without_a_copy(dtype: str):
     torch = pytest.importorskip("torch")
@@ -454,6 +465,7 @@ def test_pandas_frames_keep_the_dtype():
     assert isinstance(x + frame["x"].to_numpy(), dx.Array)
 
 
+@pytest.mark.cpu
 def test_einops_through_the_array_api():
     einops = pytest.importorskip("einops.array_api")
     x = dnp.arange(24.0).reshape(2, 3, 4)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from didax.core import dtypes
 from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import is_symbolic, max_dim, may_exceed
@@ -39,7 +40,7 @@ from didax.primitives.shape import reshape
 from didax.primitives.slicing import rev
 from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef
-from didax.xla.text import Value, function_type, int_array
+from didax.xla.text import Value, function_type, int_array, tensor_type
 
 Axes = tuple[int, ...]
 _INT64 = np.dtype(np.int64)
@@ -183,14 +184,14 @@ class Convolution(BilinearContraction):
             lhs, rhs = _whole_where_split_wrongly(
                 ctx, lhs, rhs, dimension_numbers, feature_group_count, batch_group_count
             )
-        return ctx.emit(
-            f"stablehlo.convolution({lhs}, {rhs}) dim_numbers = {_dim_numbers_text(dimension_numbers)}, "
-            f"window = {_window_text(window)} "
+        how = (
+            f"dim_numbers = {_dim_numbers_text(dimension_numbers)}, window = {_window_text(window)} "
             f"{{batch_group_count = {batch_group_count} : i64, "
             f"feature_group_count = {feature_group_count} : i64, "
-            f"precision_config = {_precision_text(precision)}}} : {function_type([lhs, rhs], [out])}",
-            out,
+            f"precision_config = {_precision_text(precision)}}}"
         )
+        emit = _emit if ctx.module.on_cpu or not dtypes.is_complex(out.dtype) else _emit_by_parts
+        return emit(ctx, lhs, rhs, out, how)
 
     def transpose(self, ct: Any, lhs: Any, rhs: Any, **params: Any) -> list[Any]:
         if 0 in (ct.size, lhs.size, rhs.size):  # no windows, of which the lengths below would be computed
@@ -421,6 +422,24 @@ def is_small_depthwise(
     """True for one group per feature and a window of at most 81 elements, which `lower_depthwise` is for."""
     one_per_feature = 1 < feature_groups == lhs.shape[numbers.lhs_spec[1]]
     return one_per_feature and math.prod([rhs.shape[i] for i in numbers.rhs_spec[2:]]) <= 81
+
+
+def _emit(ctx: Any, lhs: Value, rhs: Value, out: ShapedArray, how: str) -> Value:
+    return ctx.emit(f"stablehlo.convolution({lhs}, {rhs}) {how} : {function_type([lhs, rhs], [out])}", out)
+
+
+def _emit_by_parts(ctx: Any, lhs: Value, rhs: Value, out: ShapedArray, how: str) -> Value:
+    """A convolution of complex numbers as four of real ones: the libraries of accelerators know no complex ones."""
+
+    def parts(x: Value) -> list[Value]:
+        part = x.aval.update(dtype=dtypes.real_dtype(x.aval.dtype))
+        return [ctx.op(name, [x], part) for name in ("real", "imag")]
+
+    part = out.update(dtype=dtypes.real_dtype(out.dtype))
+    (a, b), (c, d) = parts(lhs), parts(rhs)
+    ac, bd, ad, bc = [_emit(ctx, x, y, part, how) for x, y in ((a, c), (b, d), (a, d), (b, c))]
+    real, imag = ctx.op("subtract", [ac, bd]), ctx.op("add", [ad, bc])
+    return ctx.emit(f"stablehlo.complex {real}, {imag} : {tensor_type(out)}", out)
 
 
 def lower_depthwise(

@@ -10,7 +10,6 @@ Read next: `reductions.py`, for the whole axis at once.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -103,11 +102,18 @@ class Cumulative(Primitive):
     def lower(self, ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
         dtype = x.aval.dtype
         wide = ctx.convert(x, _FLOAT32) if self.in_float32 and is_narrow_float(dtype) else x
-        in_windows = self.in_windows and ctx.module.partitioned_here and x.aval.size
-        lower = (
-            _scan_windows if in_windows else functools.partial(lower_scan, in_one_kernel=self.in_one_kernel)
-        )
-        return ctx.convert(lower(ctx, wide, axis, reverse, self.op, self.identity(wide.aval.dtype)), dtype)
+        identity = self.identity(wide.aval.dtype)
+        if self._goes_in_windows(ctx, x.aval) and identity is not None:
+            out = _scan_windows(ctx, wide, axis, reverse, self.op, identity)
+        else:
+            out = lower_scan(ctx, wide, axis, reverse, self.op, identity, self.in_one_kernel)
+        return ctx.convert(out, dtype)
+
+    def _goes_in_windows(self, ctx: Any, x: ShapedArray) -> bool:
+        """Where a loop would start kernels, or exchange values, once for each element of the axis."""
+        if is_symbolic(x.size) or not x.size:
+            return False
+        return self.in_windows if ctx.module.partitioned_here else not ctx.module.on_cpu
 
     def sparsity(self, operands: Sequence[Dependence], *, axis: int, reverse: bool) -> Any:
         return along_axes(operands[0], (axis,), keepdims=True)
@@ -237,11 +243,12 @@ def _add_exponentials(x: list[Any], y: list[Any]) -> list[Any]:
 # --- Lowering -----------------------------------------------------------------------------------------------
 
 # Note [Lowering of cumulative reductions]
-# XLA has no scan: JAX writes a reduce_window, and XLA makes many passes over the array of it. On the CPU a
-# loop over the rows of the axis becomes one function that reads and writes each element once. Long axes are
-# cut into blocks of 32: the loop runs over the positions in a block, for all blocks at once, then over the
-# blocks' totals. So an array of one axis is vectorised, and rounding errors of sums grow with 32 + n / 32
-# instead of n. Rows are contiguous only if the axis leads, so an innermost axis is first transposed.
+# XLA has no scan: JAX writes a reduce_window, and XLA makes many passes over the array of it. Accelerators get the
+# same, because each step of a loop would start kernels of its own there. On the CPU a loop over the rows of the axis
+# becomes one function that reads and writes each element once. Long axes are cut into blocks of 32: the loop runs over
+# the positions in a block, for all blocks at once, then over the blocks' totals. So an array of one axis is vectorised,
+# and rounding errors of sums grow with 32 + n / 32 instead of n. Rows are contiguous only if the axis leads, so an
+# innermost axis is first transposed.
 # Milliseconds, float32, one AMD Zen core, fastest of 15:
 #
 #     shape, axis             JAX     loop    loop, transposed    blocks of 32
@@ -400,7 +407,7 @@ def lower_scan(
 def _scan_windows(
     ctx: FunctionContext, x: Value, axis: int, reverse: bool, combine: Combine, identity: Any
 ) -> Value:
-    """As the reduction of windows that begin before the array: in a loop devices would exchange row after row."""
+    """As the reduction of windows that begin before the array, of which XLA makes several passes over blocks."""
     n, ndim = x.aval.shape[axis], x.aval.ndim
     start = ctx.scalar(identity, x.aval.dtype)
     args, header = ctx.block([start.aval, start.aval])

@@ -32,6 +32,7 @@ from didax.primitives import padded_windows, split
 from didax.primitives.convert import computed_once, iota
 from didax.primitives.elementwise import add, div, eq, max_, mul, ne, neg, or_
 from didax.primitives.filled import full, zeros
+from didax.primitives.last_writers import write_last
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reshape
@@ -79,7 +80,7 @@ def materialized_update(ctx: Any, update: Any, partial: Iterable[int]) -> Any:
 
     Along the axes `partial` the update covers a part of the operand.
     """
-    if not may_exceed(update.aval.size, 1) or update.constant is not None:
+    if not ctx.module.on_cpu or not may_exceed(update.aval.size, 1) or update.constant is not None:
         return update
     return materialized(ctx, [_uneven_kept_whole(ctx, update, partial)])[0]
 
@@ -371,6 +372,9 @@ class Scatter(Primitive):
             )
         batch = [i for i in range(updates.aval.ndim) if i not in dims.update_window_dims]
         updates = materialized_update(ctx, updates, batch)
+        may_meet = not (unique_indices or _writes_once(indices.aval, dims))
+        if self.hlo is None and may_meet and not ctx.module.on_cpu:
+            return write_last(ctx, operand, indices, updates, dims)
         return ctx.scatter(operand, indices, updates, dims, self.hlo, indices_are_sorted, unique_indices)
 
     def batch(

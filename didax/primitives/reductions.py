@@ -506,15 +506,19 @@ class ArgExtremum(Primitive):
         return ctx.op("add", [ctx.op("multiply", [block, ctx.constant(length, block.aval)]), inside])
 
     def _reducer(self, ctx: Any, value: ShapedArray, index: ShapedArray) -> str:
-        """Of two pairs (value, position) the one with the better value; of equal values the earlier one."""
+        """Of two pairs (value, position) the one with the better value; of equal values, or two NaNs, the earlier one.
+
+        Accelerators compare the pairs in any order, and either one may come first.
+        """
         (x, y, i, j), _ = ctx.block([value, value, index, index])
         body = ctx.region()
-        better, tie = lower_order(body, self.direction, x, y), body.compare("EQ", x, y)
+        better, worse = lower_order(body, self.direction, x, y), lower_order(body, self.direction, y, x)
         if dtypes.is_inexact(value.dtype):
-            better = body.op("or", [better, body.compare("NE", x, x)])  # x comes first: the first NaN stays
-        earlier = body.op("and", [tie, body.compare("LT", i, j)])
-        first = body.op("or", [better, earlier])
-        outs = [body.select(better, x, y), body.select(first, i, j)]
+            better, worse = [
+                body.op("or", [wins, body.compare("NE", z, z)]) for wins, z in ((better, x), (worse, y))
+            ]
+        tie, earliest = body.compare("EQ", better, worse), body.op("minimum", [i, j])
+        outs = [body.select(better, x, y), body.select(tie, earliest, body.select(better, i, j))]
         return f"reducer({x}: {x.type}, {y}: {y.type}) ({i}: {i.type}, {j}: {j.type}) {body.body(outs)}"
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:

@@ -118,6 +118,11 @@ class ConcreteArray(Array):
         if buffer is not None and self._is_shared() and not buffer.is_deleted():
             self._buffer = _device_floor().copy_of(buffer)
 
+    def share_with_library(self) -> None:
+        """Note that another library has the memory of an accelerator's buffer, so that nobody donates or deletes it."""
+        reader = _Reader(self._buffer)
+        _sharers_of(self).append(lambda: reader)
+
     def twin(self) -> ConcreteArray:
         """An array of its own with the same contents; who makes one calls `join_sharers`."""
         return type(self)(self.aval, self._value, self._buffer, self.committed)
@@ -209,7 +214,7 @@ class ConcreteArray(Array):
 
     def unsafe_buffer_pointer(self) -> int:
         """The address of the contents, where other libraries find them; valid while the array lives."""
-        if self._reads_in_place():
+        if self.platform() == "cpu" and self._reads_in_place():
             return self._host_array().__array_interface__["data"][0]
         return self.device_buffer().unsafe_buffer_pointer()
 
@@ -301,7 +306,9 @@ class ConcreteArray(Array):
             )
         if not on_host:
             source = self.__copy__() if copy else self
-            return floor.capsule_of_buffer(source.device_buffer(), stream)
+            capsule = floor.capsule_of_buffer(source.device_buffer(), stream)
+            source.share_with_library()
+            return capsule
         return floor.capsule_of_host(self._host_array(), max_version, bool(copy))
 
     def rows(self) -> Iterator[ConcreteArray] | None:
@@ -499,13 +506,29 @@ def _is_staging() -> bool:
 
 def join_sharers(x: ConcreteArray, y: ConcreteArray) -> None:
     """Note that the second array, which was just made, has the buffer of the first."""
-    try:
-        sharers = x._sharers
-    except AttributeError:
-        sharers = x._sharers = []
-        sharers.append(ref(x, sharers.remove))
-    y._sharers = sharers
+    y._sharers = sharers = _sharers_of(x)
     sharers.append(ref(y, sharers.remove))  # until it is gone
+
+
+def _sharers_of(x: ConcreteArray) -> list[Any]:
+    try:
+        return x._sharers
+    except AttributeError:
+        sharers: list[Any] = []
+        sharers.append(ref(x, sharers.remove))
+        x._sharers = sharers
+        return sharers
+
+
+class _Reader:
+    """Stands among the arrays that share a buffer for another library that was given the memory."""
+
+    def __init__(self, buffer: Any):
+        self._ref = ref(buffer)
+
+    @property
+    def _buffer(self) -> Any:
+        return self._ref()
 
 
 def keys_of(x: Any) -> Keys | None:

@@ -56,6 +56,7 @@ from didax.runtime.xla_options import options_for
 from didax.xla.device_text import Partition
 from didax.xla.inspection import Listener
 from didax.xla.lowering import lower_module
+from didax.xla.platforms import platform
 
 if TYPE_CHECKING:
     from didax.core.sharding import NamedSharding
@@ -231,8 +232,10 @@ class Program:
         located: bool,
         listener: Listener | None,
     ) -> str:
-        # The partitioner does not look into functions that XLA is told not to inline.
-        jaxpr, outline = (optimize_loops(self.jaxpr)[0], True) if partition is None else (self.jaxpr, False)
+        # The partitioner does not look into functions that XLA is told not to inline, and a GPU takes twice the time
+        # for a program that is cut into them (docs/design/gpus.md).
+        outline = partition is None and platform() == "cpu"
+        jaxpr = optimize_loops(self.jaxpr)[0] if partition is None else self.jaxpr
         if partition is not None and partition.meshes:
             jaxpr = without_types(jaxpr, partition.meshes)
         return lower_module(

@@ -14,6 +14,7 @@ import importlib.util
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -44,8 +45,9 @@ class Distributed(NamedTuple):
 class Backend:
     """A client with its local devices and, per device, the sharding and device list XLA wants with every call."""
 
-    def __init__(self, client: Any, platform: str, processes: int = 1):
+    def __init__(self, client: Any, platform: str, processes: int = 1, c_api: Any = None):
         self.client = client
+        self.c_api = c_api  # the interface of the plugin that the client is from; None on the CPU
         self.platform = platform
         self.processes = processes
         self.all_devices: list[Any] = client.devices()  # of all processes
@@ -266,10 +268,16 @@ def _start(
         if platform in ("cuda?", "cuda", "gpu"):
             if _cuda_plugin() is not None:
                 try:
-                    return Backend(_cuda_client(distributed, local_device_ids), "cuda", processes)
-                except Exception:
+                    client, c_api = _cuda_client(distributed, local_device_ids)
+                    return Backend(client, "cuda", processes, c_api)
+                except Exception as error:
                     if platform != "cuda?":
                         raise
+                    _warn_of_idle_gpu(
+                        f"XLA's plugin for it did not start: {error}", "`python -m didax doctor`"
+                    )
+            elif platform == "cuda?":
+                _warn_of_idle_gpu("XLA's plugin for it is not installed", "pip install 'didax[gpu]'")
             elif platform != "cuda?":
                 raise RuntimeError(
                     message(
@@ -289,6 +297,15 @@ def _start(
     raise RuntimeError(message("No platform is available.", f"platforms: {platforms!r}", fix="Add 'cpu'."))
 
 
+def _warn_of_idle_gpu(reason: str, remedy: str) -> None:
+    """Say that arrays lie on the CPU, where the machine has an NVIDIA GPU that nobody decided to leave out."""
+    if os.path.exists(_NVIDIA_DEVICE):
+        fix = f"{remedy}, or set DIDAX_PLATFORMS=cpu where the CPU is meant."
+        rule = "This machine has an NVIDIA GPU, which is not used: arrays lie on the CPU."
+        warnings.warn(message(rule, reason, fix=fix), RuntimeWarning, stacklevel=2)
+
+
+_NVIDIA_DEVICE = "/dev/nvidia0"  # where the driver shows the first GPU
 _PLUGINS = ("xla_cuda13", "xla_cuda12")
 
 
@@ -323,7 +340,8 @@ def _preload_cuda_libraries() -> None:
                         continue  # the system's own copy may serve
 
 
-def _cuda_client(distributed: Distributed | None, local_device_ids: Sequence[int] | None) -> Any:
+def _cuda_client(distributed: Distributed | None, local_device_ids: Sequence[int] | None) -> tuple[Any, Any]:
+    """A client on the GPUs, and the interface of its plugin, by which handlers are made known."""
     from jaxlib import xla_client
 
     found = _cuda_plugin()
@@ -341,7 +359,7 @@ def _cuda_client(distributed: Distributed | None, local_device_ids: Sequence[int
     if local_device_ids is not None:
         options["visible_devices"] = list(local_device_ids)
     service = None if distributed is None else distributed.client
-    return xe.get_c_api_client("cuda", options, service, None, False, True)
+    return xe.get_c_api_client("cuda", options, service, None, False, True), c_api
 
 
 def _check_plugin_version(name: str) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.errors import message
-from didax.xla.client import xe  # pyright: ignore[reportAttributeAccessIssue]
+from didax.xla.client import backend, xe  # pyright: ignore[reportAttributeAccessIssue]
 
 CPU, CUDA = 1, 2  # device types of the protocol
 VERSION = (1, 0)  # the first version whose capsules say whether they are read-only
@@ -93,10 +93,7 @@ def capsule_of_host(value: np.ndarray[Any, Any], max_version: Any, copy: bool | 
     """
     code = _CODES.get(value.dtype.name)
     if code is None and value.dtype.isbuiltin != 1:
-        fix = "Convert it first, as in x.astype('int8')."
-        raise BufferError(
-            message("DLPack has no such dtype.", f"dtype: {dtypes.dtype_name(value.dtype)}", fix=fix)
-        )
+        raise _unknown_to_dlpack(value.dtype)
     numbers = value if code is None else value.view(f"u{value.dtype.itemsize}")
     if max_version is None or max_version < VERSION:
         capsule = np.asarray(_Writable(numbers)).__dlpack__(copy=copy)
@@ -109,11 +106,21 @@ def capsule_of_host(value: np.ndarray[Any, Any], max_version: Any, copy: bool | 
     return capsule
 
 
+def _unknown_to_dlpack(dtype: np.dtype[Any]) -> BufferError:
+    fix = "Convert it first, as in x.astype('int8')."
+    return BufferError(message("DLPack has no such dtype.", f"dtype: {dtypes.dtype_name(dtype)}", fix=fix))
+
+
 def capsule_of_buffer(buffer: Any, stream: int | None = None) -> Any:
     """A capsule with the memory of a device buffer."""
     buffer.block_until_ready()
     # Export a clone: in jaxlib 0.10 the process ends if the exported object is deleted while a capsule refers to it.
-    return xe.buffer_to_dlpack_managed_tensor(buffer.clone(), stream=stream)
+    try:
+        return xe.buffer_to_dlpack_managed_tensor(buffer.clone(), stream=stream)
+    except xe.JaxRuntimeError as error:
+        if "DLPack" not in str(error):
+            raise
+        raise _unknown_to_dlpack(buffer.dtype) from None
 
 
 def view_of_buffer(buffer: Any) -> np.ndarray[Any, Any]:
@@ -121,11 +128,23 @@ def view_of_buffer(buffer: Any) -> np.ndarray[Any, Any]:
     return _view(capsule_of_buffer(buffer))
 
 
-def view_of(x: Any, copy: bool | None = None) -> np.ndarray[Any, Any]:
-    """The memory of another library's array (copied to the host if it is elsewhere, unless `copy=False`).
+def buffer_of(x: Any) -> Any:
+    """A buffer with the memory of another library's array on a GPU of this process; None for other arrays.
 
-    jaxlib's own importer would leave an accelerator's memory where it is, but imports jax where jax is installed.
+    This is jaxlib's own importer, which imports jax where jax is installed; on the host `view_of` does without it.
     """
+    kind, number = x.__dlpack_device__()
+    if kind != CUDA or backend().platform != "cuda":
+        return None
+    device = next((d for d in backend().devices if d.local_hardware_id == number), None)
+    if device is None:
+        return None
+    stream = device.get_stream_for_external_ready_events()  # the other library lets it wait for the numbers
+    return xe.dlpack_managed_tensor_to_buffer(x.__dlpack__(stream=stream), device, stream)
+
+
+def view_of(x: Any, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    """The memory of another library's array (copied to the host if it is elsewhere, unless `copy=False`)."""
     options: dict[str, Any] = {} if copy is None else {"copy": copy}
     if x.__dlpack_device__()[0] != CPU:
         options |= {"dl_device": (CPU, 0)}

@@ -53,8 +53,8 @@ def register_target(name: str, handler: Any, platform: str, api_version: int, **
             lambda: xe.register_custom_call_target(name, handler, on, api_version=api_version, **options)
         )
         return
-    plugin = _gpu_extension(backend())
-    to_the_end(lambda: plugin.register_custom_call_target(_c_api("cuda"), name, handler, on, api_version, 0))
+    plugin, c_api = _gpu_extension(backend())
+    to_the_end(lambda: plugin.register_custom_call_target(c_api, name, handler, on, api_version, 0))
 
 
 def register_type(name: str, registration: Any, platform: str) -> None:
@@ -65,27 +65,20 @@ def register_type(name: str, registration: Any, platform: str) -> None:
     if on == "Host":
         to_the_end(lambda: xe.register_custom_type(name, registration))
         return
-    plugin = _gpu_extension(backend())
-    to_the_end(lambda: plugin.register_custom_type(_c_api("cuda"), name, registration))
+    plugin, c_api = _gpu_extension(backend())
+    to_the_end(lambda: plugin.register_custom_type(c_api, name, registration))
 
 
-def _gpu_extension(started: Any) -> Any:
-    """The module of the GPU plugin in which handlers for GPUs are registered; an error where none is installed."""
-    for package in ("jax_cuda13_plugin", "jax_cuda12_plugin"):
+def _gpu_extension(started: Any) -> tuple[Any, Any]:
+    """The module of the GPU plugin in which handlers for GPUs are registered, and the plugin's interface."""
+    for package in ("jax_cuda13_plugin", "jax_cuda12_plugin") if started.c_api is not None else ():
         try:
-            return importlib.import_module(f"{package}.cuda_plugin_extension")
+            return importlib.import_module(f"{package}.cuda_plugin_extension"), started.c_api
         except ImportError:
             continue
-    rule = "Handlers for a GPU are registered in XLA's plugin for it, which is not installed."
-    raise RuntimeError(
-        message(rule, f"platform of this process: {started.platform}", fix="pip install 'didax[gpu]'.")
-    )
-
-
-def _c_api(platform: str) -> Any:
-    from didax.xla.client import xe  # pyright: ignore[reportAttributeAccessIssue]
-
-    return xe.pjrt_plugin_c_api(platform) if hasattr(xe, "pjrt_plugin_c_api") else None
+    rule = "Handlers for a GPU are registered in XLA's plugin for it, which this process does not use."
+    fix = "pip install 'didax[gpu]', and leave DIDAX_PLATFORMS unset or put cuda first."
+    raise RuntimeError(message(rule, f"platform of this process: {started.platform}", fix=fix))
 
 
 def pycapsule(funcptr: Any) -> Any:

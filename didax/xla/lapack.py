@@ -1,7 +1,7 @@
 """Calls of LAPACK on the CPU and of cuSOLVER on NVIDIA GPUs, which jaxlib carries as custom calls for XLA.
 
     q, tau = lapack_call(ctx, "geqrf", [x], [x.aval, tau_aval])         @lapack_sgeqrf_ffi, d, c or z by the dtype
-    v, w, info = cuda_call(ctx, "cusolver_syevd", [x], outs, lower=True)  @cusolver_syevd_ffi, for every dtype
+    v, w, info = cuda_call(ctx, "cusolver_syevd_ffi", [x], outs, lower=True)    for every dtype
 
 Matrices go in and come out in column-major order, batch axes outermost; XLA transposes where needed. Flags are
 characters (LAPACK's own letters), booleans or small integers. The LAPACK of SciPy is behind these calls, so the first
@@ -14,6 +14,7 @@ import importlib
 import threading
 from collections.abc import Sequence
 
+from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.process import lock_for_forks, to_the_end
@@ -67,16 +68,17 @@ def lapack_call(
 
 
 def cuda_call(
-    ctx: FunctionContext, routine: str, operands: Sequence[Value], outs: Sequence[ShapedArray], **flags: Flag
+    ctx: FunctionContext, target: str, operands: Sequence[Value], outs: Sequence[ShapedArray], **flags: Flag
 ) -> list[Value]:
-    """Write a call of a routine of NVIDIA's libraries, named with its library: `cusolver_getrf`."""
+    """Write a call of a routine of NVIDIA's libraries, or of XLA's plugin for GPUs, by the name that the plugin has."""
     if platform() != "cuda":
-        facts = f"platform: {platform()}, routine: {routine.partition('_')[2]}, operand: {operands[0].aval}"
+        routine = target.removesuffix("_ffi").partition("_")[2]
+        facts = f"platform: {platform()}, routine: {routine}, operand: {operands[0].aval}"
         fix = "Lower it for cpu or cuda."
         raise NotImplementedError(
             message("Linear algebra is written for CPUs and NVIDIA GPUs.", facts, fix=fix)
         )
-    return _custom_call(ctx, f"{routine}_ffi", operands, outs, flags)
+    return _custom_call(ctx, target, operands, outs, flags)
 
 
 def _custom_call(
@@ -125,8 +127,8 @@ def _flag_text(flag: Flag) -> str:
 
 
 def _layout(aval: ShapedArray, rank: int) -> str:
-    """The layout of matrices by columns."""
+    """The layout of matrices by columns. Integers are vectors, of pivots or of statuses, and lie by rows."""
     order = list(range(aval.ndim))[::-1]
-    if aval.ndim == rank:
+    if aval.ndim == rank and not dtypes.is_integer(aval.dtype):
         order[:2] = order[1::-1]
     return layout_text(order)

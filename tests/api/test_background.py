@@ -18,6 +18,8 @@ from didax import lax
 from didax.core import config
 from didax.runtime.compiled import Program
 
+pytestmark = pytest.mark.cpu  # on accelerators every call waits for its program
+
 CALLS = 500  # more than enough to make any program here worth compiling
 
 

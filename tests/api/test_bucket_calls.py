@@ -181,6 +181,7 @@ def test_errors_of_calls(text, call):
         call()
 
 
+@pytest.mark.cpu
 def test_a_repeated_call_puts_only_its_arrays_on_the_device(monkeypatch):
     put, types = buffers.put, []
     monkeypatch.setattr(buffers, "put", lambda *args: types.append(str(args[1])) or put(*args))

@@ -408,6 +408,7 @@ def test_options_of_the_thread_hold_in_a_callback():
 # --- Memory ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("wrap", WRAPS)
 def test_large_arguments_are_not_copied(wrap):
     x = dnp.ones(25_000_000, dtype="float32")  # 100 MB
@@ -421,6 +422,7 @@ def test_large_arguments_are_not_copied(wrap):
     assert seen == [(x.unsafe_buffer_pointer(), False, False)]
 
 
+@pytest.mark.cpu
 def test_small_arguments_may_be_kept_and_large_ones_say_that_they_may_not():
     kept: list[Any] = []
     f = dx.jit(lambda x: dx.debug.callback(lambda a: kept.append(a[1:]), x * 2))
@@ -442,6 +444,7 @@ def test_a_large_argument_may_be_returned_and_used_in_programs():
     assert float(dx.jit(lambda x: dx.pure_callback(lambda a: double(a), x, x + 1))(x).sum()) == 4 * BIG
 
 
+@pytest.mark.cpu
 def test_a_failed_callback_leaves_no_view_of_freed_memory():
     def fail(a: Any) -> None:
         raise Mine

@@ -62,6 +62,7 @@ def test_halves_of_reverse_mode() -> None:
         dx.fwd_and_bwd(dnp.sin, 1)[0](0.0)
 
 
+@pytest.mark.cpu
 def test_arrays_that_live() -> None:
     x = dnp.arange(7) + 0
     assert any(found is x for found in dx.live_arrays())
@@ -84,6 +85,7 @@ def test_maps_over_an_axis_of_the_mesh() -> None:
         dx.smap(lambda x: x, in_axes=0, out_axes=0, axis_name=("x", "y"))
 
 
+@pytest.mark.cpu
 def test_memory_shards_and_devices() -> None:
     x = dx.device_put({"x": 1.0}, dx.memory.Space.Host)
     assert x["x"] == dx.device_put(1.0, dx.memory.Space.Device)

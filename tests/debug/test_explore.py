@@ -229,6 +229,7 @@ def test_types_stand_for_arguments_and_calls_of_python_are_shown():
         dx.explore(f, dx.ShapeDtypeStruct((2,), "float32"), measure=True)
 
 
+@pytest.mark.cpu
 @pytest.mark.usefixtures("few_programs")
 def test_times_are_those_that_profile_measures():
     page = dx.explore(lambda x: dnp.tanh(x @ x).sum(), dnp.ones((64, 64)), transform="grad", measure=True)

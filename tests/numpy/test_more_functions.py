@@ -281,6 +281,7 @@ def test_functions_of_several_polynomials_and_of_each_point() -> None:
     )
 
 
+@pytest.mark.cpu
 def test_edges_that_are_integers_are_exact() -> None:
     """An element on an edge belongs to the bin that begins there."""
     counts, edges = dnp.histogram(dnp.array([1, 2, 3, 10, 11, 15, 19, 25]), range=(0, 25), bins=5)

@@ -225,6 +225,7 @@ class Probe(Primitive):
         return self.bind(*args), dims[0]
 
 
+@pytest.mark.cpu
 def test_a_branch_that_no_element_takes_is_not_run():
     on_true, on_false = Probe(), Probe()
     f = dx.vmap(lambda x: cond(x > 0.0, on_true.bind, on_false.bind, x))
@@ -234,6 +235,7 @@ def test_a_branch_that_no_element_takes_is_not_run():
     assert (len(on_true.seen), len(on_false.seen)) == (1, 1)
 
 
+@pytest.mark.cpu
 def test_a_branch_runs_only_on_values_of_elements_that_take_it():
     on_true, on_false = Probe(), Probe()
     f = dx.vmap(lambda x: cond(x > 0.0, on_true.bind, on_false.bind, x))

@@ -117,6 +117,7 @@ def test_cumlogsumexp_at_infinities_has_the_derivatives_of_logsumexp(x: Any, rev
         assert_close(dx.jit(ours)(x), wanted)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("reverse", [False, True])
 def test_long_rows_are_scanned_in_one_kernel(reverse: bool) -> None:
     """Blocks that fill a vector, rows of such blocks, rests, and what spreads: infinities, NaN, signs of zeros."""

@@ -171,6 +171,7 @@ def test_dot_algorithms_stand_for_precisions() -> None:
         lax.dot(x, x, precision=lax.DotAlgorithm("int8", "int8", "int32"))
 
 
+@pytest.mark.cpu
 def test_large_products_of_matrices_are_written_for_the_cpu() -> None:
     """Gram matrices in blocks; matrices that are summed down long rows of powers of two are transposed first."""
     rng = np.random.default_rng(0)

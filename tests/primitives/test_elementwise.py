@@ -143,6 +143,7 @@ def test_numpy_rules_equal_xla_at_corners(name: str, dtype: str) -> None:
             assert not wrong.any(), f"{params}: operands, NumPy, XLA: {first}"
 
 
+@pytest.mark.cpu
 @dx.compile_in_background(False)
 def test_denormal_numbers_are_kept_eagerly_and_flushed_by_xla() -> None:
     """A known difference; when XLA on the CPU keeps them, `is_denormal` above can go."""
@@ -169,6 +170,7 @@ def assert_rounded_once(found: Any, wanted: np.ndarray[Any, Any]) -> None:
     assert (np.signbit(found) == np.signbit(wanted))[extreme | kept].all()
 
 
+@pytest.mark.cpu
 def test_trigonometric_functions_of_large_arrays_are_rounded_once() -> None:
     """They are polynomials instead of calls of the C library, over the whole range of float32."""
     x = np.linspace(0, 0x7F7FFFFF, 8000).astype(np.uint32).view(np.float32) * np.float32([1, -1] * 4000)
@@ -191,6 +193,7 @@ def test_trigonometric_functions_of_large_arrays_are_rounded_once() -> None:
     assert "stablehlo.sine" in dx.jit(dnp.sin).lower(x[:100]).as_text()
 
 
+@pytest.mark.cpu
 def test_powers_of_large_arrays_are_rounded_once() -> None:
     """They are polynomials over the whole range of float32, but for exponents that XLA knows."""
     special = np.float32(
@@ -215,6 +218,7 @@ def test_powers_of_large_arrays_are_rounded_once() -> None:
     assert "stablehlo.power" in program.lower(x[:100], y[:100]).as_text()
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize(("name", "operation"), [("exp2", "power"), ("cbrt", "cbrt")])
 def test_functions_of_large_arrays_are_rounded_once(name: str, operation: str) -> None:
     x = np.linspace(0, 0x7F800000, 8000).astype(np.uint32).view(np.float32) * np.float32([1, -1] * 4000)

@@ -124,6 +124,7 @@ def test_generated_loops_compute_what_they_did(seed):
     assert_same_as_without(f, *args)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize(
     ("f", "args"),
     [
@@ -140,6 +141,7 @@ def test_gradients_are_what_they_were(f, args):
     assert_same_as_without(f, *args)
 
 
+@pytest.mark.cpu
 def test_loops_over_keys_draw_the_same():
     def f(seed: Any) -> Any:
         def step(key: Any, _: Any) -> Any:
@@ -164,6 +166,7 @@ def carried(step: F, shape: tuple[int, ...], length: int = 200) -> str:
     return dx.explain(lambda c, xs: lax.scan(step, c, xs))(normal(*shape), normal(length))
 
 
+@pytest.mark.cpu
 def test_many_small_carries_are_one_function_each_way():
     f, args = many_scalars(16)
     jaxpr = optimised(f, *args)
@@ -172,6 +175,7 @@ def test_many_small_carries_are_one_function_each_way():
     assert dx.jit(f).lower(*args).as_text().count("xla_cpu_small_call") == 2
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize(
     ("step", "shape", "why"),
     [
@@ -197,6 +201,7 @@ def test_small_states_are_left_to_xla():
     assert "no  one function: XLA does so by itself" in carried(lambda c, x: (c * x, None), (), length=10)
 
 
+@pytest.mark.cpu
 def test_loops_without_inputs_are_left_alone():
     f = lambda: lax.scan(lambda c, _: (c + 1, dnp.zeros(200)), 0, length=9)[1]
     assert "no  one function: it has no inputs" in dx.explain(f)()
@@ -205,12 +210,14 @@ def test_loops_without_inputs_are_left_alone():
     assert_same_as_without(f)
 
 
+@pytest.mark.cpu
 def test_loops_of_very_many_arrays_are_left_alone():
     f, args = many_scalars(130, differentiated=False)
     assert "arrays: compiling it would take long" in dx.explain(f)(*args)
     assert one_function_p not in {eqn.primitive for eqn in optimised(f, *args).eqns}
 
 
+@pytest.mark.cpu
 def test_loops_with_effects_are_left_alone():
     def step(c: Any, x: Any) -> Any:
         dx.debug.print("{}", x)
@@ -231,6 +238,7 @@ def beside_a_large_loop(step: F, start: Any) -> F:
     return f
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize(
     ("step", "start"),
     [
@@ -247,6 +255,7 @@ def test_arguments_that_xla_finds_unused_do_no_harm(step, start):
     assert_same_as_without(f, 2, normal(2000))
 
 
+@pytest.mark.cpu
 @dx.compile_in_background(False)
 def test_what_xla_refuses_is_compiled_as_it_was(monkeypatch):
     from didax.xla import compile as xla_compile
@@ -336,6 +345,7 @@ def test_a_minimal_cut():
 # --- Unrolling -------------------------------------------------------------------------------------
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize(
     ("step", "length", "unroll", "why"),
     [
@@ -446,6 +456,7 @@ def sum_of_python_steps(xs: Any, w: Any) -> Any:
 # --- The option, and the report ---------------------------------------------------------------------
 
 
+@pytest.mark.cpu
 def test_the_option_leaves_programs_as_they_are():
     f, args = many_scalars(16)
     jaxpr = live(f, *args)
@@ -468,6 +479,7 @@ def test_the_option_is_checked():
         pass
 
 
+@pytest.mark.cpu
 def test_the_report_names_each_loop_by_its_line():
     f, args = lstm(32, 8, length=50)
     lines = dx.explain(gradient(f))(*args).splitlines()

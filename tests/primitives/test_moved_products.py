@@ -261,6 +261,7 @@ def test_large_parts_that_cores_share_anyway_stay():
     assert_nothing_moves(final(step, (64, 128)), normal(3, 64, 128), normal(256, 128, scale=0.05))
 
 
+@pytest.mark.cpu
 def test_small_products_of_a_loop_that_is_one_function_stay():
     """There they start no kernel, and a batch of small products starts many."""
 
@@ -522,6 +523,7 @@ def test_stacked_nets():
     assert_same_as_without(dx.grad(two, (0, 1, 2)), w, u, b)
 
 
+@pytest.mark.cpu
 def test_stacks_of_the_backward_loop_lie_where_products_of_the_forward_loop_lay():
     """Products are stacked before the first loop and after the second: no program needs both stacks at a time."""
     f, args = lstm(40, 4, 200)

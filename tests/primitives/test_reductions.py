@@ -131,6 +131,7 @@ def test_extrema_of_integers_and_where_they_are(dtype: Any) -> None:
                 np.testing.assert_array_equal(low, x.min(axis=axes))
 
 
+@pytest.mark.cpu
 def test_counts_read_booleans_as_bytes() -> None:
     """A long row of booleans is added in bytes, of which a block is full before 256 of them."""
     for shape in ((4096,), (3, 1000), (64, 50, 10), (3, 17), (0, 512), (10007,)):
@@ -169,6 +170,7 @@ def test_extrema_of_long_rows(axes: tuple[int, ...]) -> None:
     assert_close(empty, np.full(empty.shape, -np.inf, np.float32))
 
 
+@pytest.mark.cpu
 def test_rows_are_dealt_out_to_lanes_that_divide_them() -> None:
     for row, lanes in ((96, 32), (100, 25), (1050, 25), (45, 15)):
         text = dx.jit(lambda x: lax.reduce_max(x, (1,))).lower(np.zeros((7, row), np.float32)).as_text()
@@ -223,6 +225,7 @@ STEPS = [
 WHOLE = [((32771,), (0,)), ((8, 4096 - 1), (0, 1)), ((2, 20000), (0,)), ((0, 40000), (0,))]
 
 
+@pytest.mark.cpu
 def test_all_and_any_of_large_arrays() -> None:
     rng = np.random.default_rng(0)
     cases = [(rng.random(shape) > density, axes) for shape, axes in STEPS + WHOLE for density in (0, 1e-4, 1)]
@@ -281,6 +284,7 @@ def test_arguments_of_extrema_of_large_arrays(dtype: str) -> None:
         assert least.dtype == (np.int8 if x.shape[axis] < 128 else np.int64)
 
 
+@pytest.mark.cpu
 def test_passes_over_computed_values_see_the_same_numbers() -> None:
     x = np.random.default_rng(0).standard_normal((1000, 100)).astype(np.float32)
     f = lambda x: lax.argmax(dnp.exp(x) * x * 1.0001 + x * 3.3, 1, np.int32)
@@ -451,6 +455,7 @@ def test_errors(call: Any, error: type[Exception], text: str) -> None:
         call(np.zeros((2, 3), np.float32))
 
 
+@pytest.mark.cpu
 def test_accelerators_get_plain_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written for the CPU's compiler alone: lanes, blocks, bytes, roundings, calls of NumPy, polynomials."""
     x = np.ones(1 << 16, np.float32)

@@ -98,6 +98,7 @@ def test_update_from_the_array_it_overwrites(
     np.testing.assert_array_equal(found, expected(shift, x, k))
 
 
+@pytest.mark.cpu
 @pytest.mark.skipif(installed_jaxlib() not in ("0.10.2", "0.11.2"), reason="versions known to have the fault")
 def test_fault_is_still_there_without_the_guard() -> None:
     """What the guard is for; a program without it shows that the test above can fail."""

@@ -122,6 +122,7 @@ def test_derivatives_of_empty_arrays(shape, axis):
         assert dx.jit(lambda x, f=f: dx.jvp(f, (x,), (x,))[1])(x).shape == f(x).shape
 
 
+@pytest.mark.cpu
 def test_numpy_sorts_large_arrays() -> None:
     """As XLA sorts: NaN last, zeros and elements of equal keys in the order they had, denormals in order."""
     rng = np.random.default_rng(0)
@@ -155,6 +156,7 @@ def test_numpy_sorts_large_arrays() -> None:
     assert_same(np.take_along_axis(floats, order, 1), values)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_long_vectors_of_booleans_are_not_compared(share: float) -> None:
     n = 5000

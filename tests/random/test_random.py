@@ -408,6 +408,7 @@ def test_numbers_with_a_short_last_axis_are_written_as_a_vector(draw):
         assert calls == vector
 
 
+@pytest.mark.cpu
 def test_numbers_that_several_operations_read_are_drawn_once():
     """XLA would draw them again in each loop that reads them."""
     several = dx.jit(lambda key: (lambda x: (x.max(), x.mean()))(random.normal(key, (300,))))

@@ -1,6 +1,7 @@
 """Which of XLA's options programs are compiled with."""
 
 import numpy as np
+import pytest
 
 import didax as dx
 import didax.numpy as dnp
@@ -27,6 +28,7 @@ def nn_of(x):
     return x / dnp.sum(dnp.exp(x), axis=-1, keepdims=True)
 
 
+@pytest.mark.cpu
 def test_loops_of_programs_of_small_arrays_are_not_written_out():
     x, w = np.ones((16, SMALL // 16), np.float32), np.ones((SMALL // 16, 256), np.float32)
     assert chosen(layers, x, [w, w]) == NOT_UNROLLED  # the weights are larger, but only a library reads them
@@ -34,6 +36,7 @@ def test_loops_of_programs_of_small_arrays_are_not_written_out():
     assert chosen(dx.grad(lambda x: layers(x, []).sum()), x) == NOT_UNROLLED
 
 
+@pytest.mark.cpu
 def test_of_large_arrays_parts_may_be_read():
     xs = np.ones((2 * SMALL, 16), np.float32)
     assert chosen(lambda xs: nn_of(xs[3:9]) + xs[1], xs) == NOT_UNROLLED
@@ -46,6 +49,7 @@ def test_loops_of_large_arrays_are_written_out():
     assert chosen(lambda x: dnp.broadcast_to(x, large.shape), 1.0) == {}
 
 
+@pytest.mark.cpu
 def test_operands_of_convolutions_count():
     """XLA reorders their axes in loops of its own, which are faster if they are written out."""
     weights = np.ones((4, 4, 3, 3), np.float32)
@@ -62,6 +66,7 @@ def test_of_arrays_of_open_lengths_none_is_small():
     assert "n]" in str(traced.jaxpr) and options_for(traced.jaxpr.jaxpr) == {}
 
 
+@pytest.mark.cpu
 def test_the_steps_of_a_loop_count_not_what_it_stacks():
     h, w = np.ones((16, 16), np.float32), np.ones((16, 16), np.float32)
     xs = np.ones((2 * SMALL, 16, 16), np.float32)
@@ -76,6 +81,7 @@ def test_the_steps_of_a_loop_count_not_what_it_stacks():
     assert chosen(lambda x: lax.fori_loop(0, 9, lambda i, c: dnp.sin(c) * x, x), np.ones(200)) == {}
 
 
+@pytest.mark.cpu
 def test_the_option_reaches_xla_and_the_user_decides():
     x = np.linspace(-1, 1, 512, dtype=np.float32).reshape(4, 8, 16)
     lowered = dx.jit(nn_of).lower(x)

@@ -9,6 +9,8 @@ not turn. Where eigenvalues coincide, see Note [Degenerate gaps] in `matrix.py`.
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,11 +19,17 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import message
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import mul, real_part, sub
 from didax.primitives.holes import NOT_LINEAR
-from didax.primitives.linalg.host import Factorization, by_matrix, nan_if_failed, routine
+from didax.primitives.linalg.host import (
+    Factorization,
+    by_matrix,
+    is_finite,
+    lower_on_host,
+    nan_if_failed,
+    routine,
+)
 from didax.primitives.linalg.matrix import (
     MatrixPrimitive,
     adjoint,
@@ -32,6 +40,8 @@ from didax.primitives.linalg.matrix import (
     from_triangle,
     gaps,
     info_aval,
+    lower_finite,
+    lower_triangle,
     matmul,
     matrix_by_matrix,
     nan_unless,
@@ -120,9 +130,11 @@ def _lower_eigh(ctx: FunctionContext, x: Value, lower: bool, mode: str) -> list[
     if platform() == "cpu":
         name, uplo = _routine(x.aval.dtype), "L" if lower else "U"
         *results, info = lapack_call(ctx, name, [x], outs, mode=mode, uplo=uplo)
+        ok = succeeded(ctx, info)
     else:
-        *results, info = cuda_call(ctx, "cusolver_syevd", [x], outs, algorithm=0, lower=lower)
-    ok = succeeded(ctx, info)
+        *results, info = cuda_call(ctx, "cusolver_syevd_ffi", [x], outs, algorithm=0, lower=lower)
+        read = lower_triangle(ctx, x, "GE" if lower else "LE")
+        ok = ctx.op("and", [succeeded(ctx, info), lower_finite(ctx, read)])
     return [nan_unless(ctx, ok, y) for y in results]
 
 
@@ -149,13 +161,8 @@ class Eig(MatrixPrimitive):
         if x.aval.size == 0:
             return [ctx.constant(0, aval) for aval in ctx.out_avals]
         if platform() != "cpu":
-            raise NotImplementedError(
-                message(
-                    "eig is computed on the CPU only.",
-                    f"platform: {platform()}, operand: {x.aval}",
-                    fix="Use eigh for Hermitian matrices, or run the program on the CPU (DIDAX_PLATFORMS=cpu).",
-                )
-            )
+            rule = functools.partial(_eig_on_host, compute_left=compute_left, compute_right=compute_right)
+            return lower_on_host(ctx, "eig", rule, [x])
         flags = {"compute_left": "NV"[compute_left], "compute_right": "NV"[compute_right]}
         vectors = [x.aval.update(dtype=w_aval.dtype)] * 2
         if dtypes.is_complex(x.aval.dtype):
@@ -184,6 +191,23 @@ class Eig(MatrixPrimitive):
         outs, dots = [w, *left, right], [w_dot, *left_dot, right_dot]
         kept = len(outs) if compute_right else -1
         return outs[:kept], dots[:kept]
+
+
+def _eig_on_host(x: Any, *, compute_left: bool, compute_right: bool) -> list[Any]:
+    """What `Eig` computes, by SciPy, for each matrix."""
+    library: Any = importlib.import_module("scipy.linalg")
+    dtype = dtypes.complex_dtype(x.dtype)
+
+    def one(x: Any) -> Sequence[Any]:
+        finite = is_finite(x)  # LAPACK may not return for other matrices
+        try:
+            w, left, right = library.eig(x if finite else np.zeros_like(x), left=True, right=True)
+        except np.linalg.LinAlgError:
+            w, left, right, finite = x[0], x, x, False
+        asked = [v for v, wanted in ((left, compute_left), (right, compute_right)) if wanted]
+        return nan_if_failed(not finite, *[y.astype(dtype) for y in (w, *asked)])
+
+    return by_matrix(one, x)
 
 
 def _eig_tangents(t: Any, w: Any, v: Any) -> tuple[Any, Any]:

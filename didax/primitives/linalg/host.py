@@ -1,7 +1,8 @@
-"""Factorisations of small NumPy matrices, for eager evaluation on the CPU.
+"""Factorisations of NumPy matrices: of small ones for eager evaluation on the CPU, of any for other platforms.
 
     routine("geqrf", x.dtype)(x)                  LAPACK's sgeqrf, d, c or z, as SciPy offers it
     by_matrix(f, x)                               f of each matrix of a batch
+    lower_on_host(ctx, "schur", rule, [x])        a program's call of such a rule, where its platform has no routine
 
 A compiled program of one operation takes ten to twenty microseconds around LAPACK's one to five. The compiled
 operation calls the LAPACK of SciPy, so a rule that calls the same routine gives the same bits. This holds while LAPACK
@@ -19,8 +20,13 @@ from typing import Any
 import numpy as np
 
 from didax.core.avals import ShapedArray
+from didax.core.errors import message
 from didax.core.primitive import Rule
 from didax.primitives.linalg.matrix import MatrixPrimitive, nan_of
+from didax.xla.callbacks import HostCallback
+from didax.xla.lowering import call_python
+from didax.xla.platforms import platform
+from didax.xla.text import FunctionContext, Value
 
 _LENGTH_MAX = 32  # of rows and columns; LAPACK works on blocks above
 _MATRICES_MAX = 16  # more of them are faster in a compiled program, which loops in C
@@ -64,6 +70,23 @@ def by_matrix(f: Callable[..., Sequence[Any]], *operands: Any) -> list[Any]:
 def nan_if_failed(info: int, *results: Any) -> Sequence[Any]:
     """The results, or NaN where LAPACK's status tells that there are none."""
     return [np.full(y.shape, nan_of(y.dtype), y.dtype) for y in results] if info else results
+
+
+def lower_on_host(
+    ctx: FunctionContext, name: str, rule: Callable[..., Sequence[Any]], operands: Sequence[Value]
+) -> list[Value]:
+    """Write a call of an eager rule, for a platform whose own libraries lack the operation.
+
+    The program brings the operands to the host, and the results back. NotImplementedError where it is exported: the
+    process that will run it has no such rule.
+    """
+    if ctx.module.alone:
+        facts = f"platform: {platform()}, operand: {operands[0].aval}"
+        stated = f"{name} is computed on the host, by the process that runs the program, except for the CPU."
+        fix = "Lower it for cpu, or call the function in this process."
+        raise NotImplementedError(message(stated, facts, fix=fix))
+    host = HostCallback(rule, [x.aval for x in operands], ctx.out_avals, name)
+    return call_python(ctx, host, operands, side_effect=False)
 
 
 def is_finite(x: Any) -> bool:

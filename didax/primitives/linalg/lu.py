@@ -14,7 +14,7 @@ import numpy as np
 
 from didax.core.array_ops import Zero, add_tangents
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dims import may_exceed, min_dim
+from didax.core.dims import is_symbolic, may_exceed, min_dim
 from didax.core.errors import message
 from didax.primitives.elementwise import sub
 from didax.primitives.gather import gather_p
@@ -60,7 +60,7 @@ class LU(Factorization):
         lu_aval, pivots_aval = ctx.out_avals
         if x.aval.size == 0:
             return [x, ctx.constant(0, pivots_aval)]
-        call, routine = (lapack_call, "getrf") if platform() == "cpu" else (cuda_call, "cusolver_getrf")
+        call, routine = (lapack_call, "getrf") if platform() == "cpu" else (cuda_call, "cusolver_getrf_ffi")
         out, pivots, info = call(ctx, routine, [x], [lu_aval, pivots_aval, info_aval(x.aval)])
         pivots = ctx.op("subtract", [pivots, ctx.constant(1, pivots_aval)])  # LAPACK counts from 1
         # A positive status says that U is singular; the factors are right nevertheless.
@@ -164,7 +164,14 @@ class PivotsToPermutation(MatrixPrimitive):
         return np.array(rows, INT32).reshape(*pivots.shape[:-1], permutation_size)
 
     def lower(self, ctx: FunctionContext, pivots: Value, *, permutation_size: int) -> Value:
-        return _lower_exchanges(ctx, pivots, ctx.out_avals[0])
+        out = ctx.out_avals[0]
+        if not pivots.aval.size:
+            return ctx.iota(out, out.ndim - 1)
+        last = ctx.scalar(out.shape[-1] - 1, INT32)
+        pivots = ctx.op("clamp", [ctx.scalar(0, INT32), pivots, last], pivots.aval)
+        if platform() == "cuda" and not is_symbolic(out.size):
+            return cuda_call(ctx, "cu_lu_pivots_to_permutation", [pivots], [out])[0]
+        return _lower_exchanges(ctx, pivots, out)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         out = self.bind(*primals, **params)
@@ -181,11 +188,6 @@ def _exchanged(pivots: Sequence[int], size: int) -> list[int]:
 def _lower_exchanges(ctx: FunctionContext, pivots: Value, out: ShapedArray) -> Value:
     """A loop over the pivots; each step exchanges two elements of every row of `out`, in place."""
     index = ctx.iota(out, out.ndim - 1)
-    if not pivots.aval.size:
-        return index
-    last = ctx.scalar(out.shape[-1] - 1, INT32)
-    start = ctx.scalar(0, INT32)
-    pivots = ctx.op("clamp", [start, pivots, last], pivots.aval)
 
     def step(body: FunctionContext, state: list[Value]) -> list[Value]:
         i, rows = state
@@ -198,7 +200,7 @@ def _lower_exchanges(ctx: FunctionContext, pivots: Value, out: ShapedArray) -> V
     def goes_on(condition: FunctionContext, state: list[Value]) -> Value:
         return condition.compare("LT", state[0], condition.scalar(pivots.aval.shape[-1], INT32))
 
-    return ctx.loop([start, index], goes_on, step)[1]
+    return ctx.loop([ctx.scalar(0, INT32), index], goes_on, step)[1]
 
 
 def _column(ctx: FunctionContext, x: Value, i: Value) -> Value:

@@ -260,6 +260,18 @@ def nan_unless(ctx: FunctionContext, ok: Value, x: Value) -> Value:
     return ctx.select(chosen, x, ctx.constant(nan_of(x.aval.dtype), x.aval))
 
 
+def lower_finite(ctx: FunctionContext, x: Value) -> Value:
+    """The matrices all of whose elements are finite; for others cuSOLVER reports success and returns numbers."""
+    if dtypes.is_complex(x.aval.dtype):
+        part = x.aval.update(dtype=dtypes.real_dtype(x.aval.dtype))
+        parts = [ctx.op("real", [x], part), ctx.op("imag", [x], part)]
+    else:
+        parts = [x]
+    found = [ctx.op("is_finite", [y], y.aval.update(dtype=_BOOL, weak_type=False)) for y in parts]
+    both = found[0] if len(found) == 1 else ctx.op("and", found)
+    return ctx.reduce(both, [x.aval.ndim - 2, x.aval.ndim - 1], "and", True)
+
+
 def nan_of(dtype: np.dtype[Any]) -> complex:
     """What stands where there is no result: of complex numbers, both parts are NaN."""
     return complex(np.nan, np.nan) if dtypes.is_complex(dtype) else np.nan

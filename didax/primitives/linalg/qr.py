@@ -7,6 +7,7 @@ reflections' vectors below the diagonal of R and their factors in `taus`; `house
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from didax.core.dims import may_exceed, min_dim
 from didax.core.errors import message
 from didax.primitives.elementwise import abs_, add, gt, mul, sub
 from didax.primitives.holes import NOT_LINEAR
-from didax.primitives.linalg.host import Factorization, by_matrix, routine, triangle
+from didax.primitives.linalg.host import Factorization, by_matrix, lower_on_host, routine, triangle
 from didax.primitives.linalg.lu import take_rows
 from didax.primitives.linalg.matrix import (
     INT32,
@@ -80,6 +81,9 @@ class QR(Factorization):
         if x.aval.size == 0:
             order = [ctx.iota(aval, aval.ndim - 1) for aval in pivots_aval]
             return [lower_eye(ctx, q_aval), ctx.constant(0, r_aval), *order]
+        if pivoting and platform() != "cpu":
+            rule = functools.partial(self.eager, full_matrices=full_matrices, pivoting=True)
+            return lower_on_host(ctx, "qr with pivoting", rule, [x])
         m, n = x.aval.shape[-2:]
         factors, taus, *pivots = _lower_pivoting(ctx, x) if pivoting else _lower_reflections(ctx, x)
         r = lower_triangle(ctx, lower_slice(ctx, factors, *r_aval.shape[-2:]), "LE")
@@ -106,14 +110,6 @@ def _pivots_aval(x: ShapedArray) -> ShapedArray:
 
 
 def _lower_pivoting(ctx: FunctionContext, x: Value) -> list[Value]:
-    if platform() != "cpu":
-        raise NotImplementedError(
-            message(
-                "qr with pivoting is computed on the CPU only.",
-                f"platform: {platform()}, operand: {x.aval}",
-                fix="Leave pivoting out, or run the program on the CPU (DIDAX_PLATFORMS=cpu).",
-            )
-        )
     pivots_aval = _pivots_aval(x.aval)
     free = ctx.constant(0, pivots_aval)  # every column may be exchanged
     outs = [x.aval, pivots_aval, with_matrix(x.aval, min_dim(*x.aval.shape[-2:]))]
@@ -207,7 +203,7 @@ def _pivoted(x: Any) -> tuple[Any, list[Any], Any]:
 
 
 def _lower_reflections(ctx: FunctionContext, x: Value) -> list[Value]:
-    call, name = (lapack_call, "geqrf") if platform() == "cpu" else (cuda_call, "cusolver_geqrf")
+    call, name = (lapack_call, "geqrf") if platform() == "cpu" else (cuda_call, "cusolver_geqrf_ffi")
     return call(ctx, name, [x], [x.aval, with_matrix(x.aval, min_dim(*x.aval.shape[-2:]))])
 
 
@@ -253,7 +249,7 @@ def _product_routine(dtype: np.dtype[Any]) -> str:
 
 def _lower_product(ctx: FunctionContext, a: Value, taus: Value) -> Value:
     if platform() != "cpu":
-        return cuda_call(ctx, "cusolver_orgqr", [a, taus], [a.aval])[0]
+        return cuda_call(ctx, "cusolver_orgqr_ffi", [a, taus], [a.aval])[0]
     return lapack_call(ctx, _product_routine(a.aval.dtype), [a, taus], [a.aval])[0]
 
 
@@ -297,7 +293,7 @@ class Ormqr(MatrixPrimitive):
         a = lower_slice(ctx, a, a.aval.shape[-2], taus.aval.shape[-1])
         call, routine = lapack_call, "unmqr" if dtypes.is_complex(a.aval.dtype) else "ormqr"
         if platform() != "cpu":
-            call, routine = cuda_call, "cusolver_ormqr"
+            call, routine = cuda_call, "cusolver_ormqr_ffi"
         return call(ctx, routine, [a, taus, c], [c.aval], left=left, transpose=transpose)[0]
 
 

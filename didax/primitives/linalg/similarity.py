@@ -12,6 +12,7 @@ reflections out.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.errors import ArgumentError, message
 from didax.primitives.holes import NOT_LINEAR
-from didax.primitives.linalg.host import Factorization, by_matrix, nan_if_failed, routine
+from didax.primitives.linalg.host import Factorization, by_matrix, lower_on_host, nan_if_failed, routine
 from didax.primitives.linalg.matrix import (
     check_square,
     info_aval,
@@ -35,24 +36,17 @@ from didax.xla.text import FunctionContext, Value
 _NOT_UNIQUE = "the form is not unique, and its basis turns freely where eigenvalues meet"
 
 
-def _on_cpu_only(name: str, x: ShapedArray) -> None:
-    if platform() != "cpu":
-        raise NotImplementedError(
-            message(
-                f"{name} is computed on the CPU only.",
-                f"platform: {platform()}, operand: {x}",
-                fix="Run the program on the CPU (DIDAX_PLATFORMS=cpu).",
-            )
-        )
-
-
 class _Form(Factorization):
+    on_gpus = False  # whether cuSOLVER has it
     multiple_results = True
     holes = {"jvp": _NOT_UNIQUE, "transpose": NOT_LINEAR}
 
     def lower(self, ctx: FunctionContext, x: Value, **params: Any) -> list[Value]:
         if x.aval.size == 0:
             return [ctx.constant(0, aval) for aval in ctx.out_avals]
+        if platform() != "cpu" and not self.on_gpus:
+            rule: Any = self.eager
+            return lower_on_host(ctx, self.name, functools.partial(rule, **params), [x])
         *results, info = self.call(ctx, x, **params)
         ok = succeeded(ctx, info)
         return [nan_unless(ctx, ok, y) for y in results[: len(ctx.out_avals)]]
@@ -79,13 +73,14 @@ class Hessenberg(_Form):
         return by_matrix(one, x)
 
     def call(self, ctx: FunctionContext, x: Value) -> list[Value]:
-        _on_cpu_only("hessenberg", x.aval)
         bounds = {"low": Int32(1), "high": Int32(x.aval.shape[-1])}
         return lapack_call(ctx, "gehrd", [x], [*ctx.out_avals, info_aval(x.aval)], **bounds)
 
 
 class Tridiagonal(_Form):
     """`[a, d, e, taus]`: the form with the reflections' vectors beside it, its diagonals, the reflections' factors."""
+
+    on_gpus = True
 
     def type(self, x: ShapedArray, *, lower: bool) -> Sequence[ShapedArray]:
         check_square("tridiagonal", x)
@@ -95,7 +90,7 @@ class Tridiagonal(_Form):
     def call(self, ctx: FunctionContext, x: Value, *, lower: bool) -> list[Value]:
         outs = [*ctx.out_avals, info_aval(x.aval)]
         if platform() != "cpu":
-            return cuda_call(ctx, "cusolver_sytrd", [x], outs, lower=lower)
+            return cuda_call(ctx, "cusolver_sytrd_ffi", [x], outs, lower=lower)
         routine = "hetrd" if dtypes.is_complex(x.aval.dtype) else "sytrd"
         return lapack_call(ctx, routine, [x], outs, uplo="L" if lower else "U")
 
@@ -117,7 +112,6 @@ class Schur(_Form):
         return by_matrix(one, x)
 
     def call(self, ctx: FunctionContext, x: Value, *, vectors: bool) -> list[Value]:
-        _on_cpu_only("schur", x.aval)
         eigenvalues = [with_matrix(x.aval, x.aval.shape[-1])] * (1 if dtypes.is_complex(x.aval.dtype) else 2)
         outs = [x.aval, x.aval, *eigenvalues, *[info_aval(x.aval)] * 2]
         return lapack_call(ctx, "gees", [x], outs, mode="NV"[vectors], sort="N")

@@ -30,6 +30,7 @@ from didax.primitives.linalg.matrix import (
     info_aval,
     lower_adjoint,
     lower_eye,
+    lower_finite,
     lower_slice,
     matmul,
     matrix_by_matrix,
@@ -78,10 +79,10 @@ class SVD(Factorization):
         if platform() == "cpu":
             outs = [x.aval, s_aval, u_aval, vh_aval, info_aval(x.aval)]
             _, s, u, vh, info = lapack_call(ctx, "gesdd", [x], outs, mode="A" if full_matrices else "S")
+            ok = succeeded(ctx, info)
         else:
-            s, u, vh, info = _lower_jacobi(ctx, x, s_aval, compute_uv=True)
+            s, u, vh, ok = _lower_jacobi(ctx, x, s_aval, compute_uv=True)
             u, vh = lower_slice(ctx, u, *u_aval.shape[-2:]), lower_slice(ctx, vh, *vh_aval.shape[-2:])
-        ok = succeeded(ctx, info)
         return [nan_unless(ctx, ok, y) for y in (u, s, vh)]
 
     def jvp(
@@ -117,9 +118,10 @@ class SingularValues(MatrixPrimitive):
             unused = [with_matrix(x.aval, m, k), with_matrix(x.aval, k, n)]
             outs = [x.aval, s_aval, *unused, info_aval(x.aval)]
             _, s, _, _, info = lapack_call(ctx, "gesdd", [x], outs, mode="N")
+            ok = succeeded(ctx, info)
         else:
-            s, _, _, info = _lower_jacobi(ctx, x, s_aval, compute_uv=False)
-        return nan_unless(ctx, succeeded(ctx, info), s)
+            s, _, _, ok = _lower_jacobi(ctx, x, s_aval, compute_uv=False)
+        return nan_unless(ctx, ok, s)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         """s' = Re diag(U^H A' V)."""
@@ -132,12 +134,13 @@ class SingularValues(MatrixPrimitive):
 
 
 def _lower_jacobi(ctx: FunctionContext, x: Value, s_aval: ShapedArray, compute_uv: bool) -> list[Value]:
-    """cuSOLVER's Jacobi iteration: s, square u and v^H, and the status."""
+    """cuSOLVER's Jacobi iteration: s, square u and v^H, and for which matrices they are right."""
     m, n = x.aval.shape[-2:]
     outs = [x.aval, s_aval, with_matrix(x.aval, m, m), with_matrix(x.aval, n, n), info_aval(x.aval)]
     flags = {"compute_uv": compute_uv, "full_matrices": True}
-    _, s, u, v, info = cuda_call(ctx, "cusolver_gesvdj", [x], outs, **flags)
-    return [s, u, lower_adjoint(ctx, v), info]
+    _, s, u, v, info = cuda_call(ctx, "cusolver_gesvdj_ffi", [x], outs, **flags)
+    ok = ctx.op("and", [succeeded(ctx, info), lower_finite(ctx, x)])
+    return [s, u, lower_adjoint(ctx, v), ok]
 
 
 def _svd_tangents(u: Any, s: Any, vh: Any, t: Any) -> list[Any]:

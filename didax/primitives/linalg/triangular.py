@@ -42,7 +42,7 @@ from didax.transforms.batching import AxisData
 from didax.transforms.elements import check_elements
 from didax.transforms.jet import Series, quotient
 from didax.transforms.transpose import is_undef
-from didax.xla.lapack import lapack_call
+from didax.xla.lapack import cuda_call, lapack_call
 from didax.xla.platforms import platform
 from didax.xla.text import FunctionContext, Value, function_type
 
@@ -63,12 +63,18 @@ class Cholesky(MatrixPrimitive):
             return np.tril(matrix_by_matrix(np.linalg.cholesky, x, x.shape, x.dtype))
 
     def lower(self, ctx: FunctionContext, x: Value) -> Value:
+        if x.aval.size == 0:
+            return x
+        outs = [x.aval, info_aval(x.aval)]
         if platform() == "cpu":
-            out, info = lapack_call(ctx, "potrf", [x], [x.aval, info_aval(x.aval)], uplo="L")
-            out = nan_unless(ctx, succeeded(ctx, info), out)
+            out, info = lapack_call(ctx, "potrf", [x], outs, uplo="L")
+        elif platform() == "cuda":  # XLA's own factorisation takes fifty times as long for 1024 rows
+            out, info = cuda_call(ctx, "cusolver_potrf_ffi", [x], outs, lower=True)
         else:
-            out = ctx.emit(f"stablehlo.cholesky {x}, lower = true : {x.type}", x.aval)
-        return lower_triangle(ctx, out, "GE")
+            return lower_triangle(
+                ctx, ctx.emit(f"stablehlo.cholesky {x}, lower = true : {x.type}", x.aval), "GE"
+            )
+        return lower_triangle(ctx, nan_unless(ctx, succeeded(ctx, info), out), "GE")
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         """L' = L phi(L^-1 A' L^-H), where phi takes the lower triangle with half of the diagonal."""

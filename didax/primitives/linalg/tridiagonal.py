@@ -12,6 +12,7 @@ from typing import Any
 
 from didax.core.array_ops import Zero, add_tangents
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import is_symbolic
 from didax.core.errors import message
 from didax.primitives.elementwise import mul, neg
 from didax.primitives.linalg.matrix import (
@@ -48,9 +49,9 @@ class TridiagonalSolve(MatrixPrimitive):
     def lower(self, ctx: FunctionContext, dl: Value, d: Value, du: Value, b: Value) -> Value:
         if b.aval.size == 0:
             return b
-        operands = [dl, d, du, b]
         if platform() != "cpu":
-            return cuda_call(ctx, "cusparse_gtsv2", operands, [b.aval])[0]
+            return _lower_cusparse(ctx, dl, d, du, b)
+        operands = [dl, d, du, b]
         outs = [*(x.aval for x in operands), info_aval(b.aval)]
         *_, x, info = lapack_call(ctx, "gtsv", operands, outs)
         return nan_unless(ctx, succeeded(ctx, info), x)
@@ -71,6 +72,22 @@ class TridiagonalSolve(MatrixPrimitive):
         assert is_undef(b)
         axis = aval_of(d).ndim - 1
         return [None, None, None, self.bind(_shifted(du, -1, axis), d, _shifted(dl, 1, axis), ct)]
+
+
+def _lower_cusparse(ctx: FunctionContext, dl: Value, d: Value, du: Value, b: Value) -> Value:
+    """The solution by cuSPARSE, which takes three rows or more and zeros beyond the ends of the diagonals."""
+    n, axis = d.aval.shape[-1], d.aval.ndim - 1
+    added = 0 if is_symbolic(n) else max(3 - n, 0)  # rows of the identity
+
+    def padded(x: Value, number: int, before: int, after: int) -> Value:
+        config = [(before, after, 0) if i == axis else (0, 0, 0) for i in range(x.aval.ndim)]
+        return ctx.pad(x, ctx.scalar(number, x.aval.dtype), config) if before or after else x
+
+    dl = padded(ctx.slice_axis(dl, 1, n, axis), 0, 1, added)
+    du = padded(ctx.slice_axis(du, 0, n - 1, axis), 0, 0, 1 + added)
+    d, b = padded(d, 1, 0, added), padded(b, 0, 0, added)
+    x = cuda_call(ctx, "cusparse_gtsv2_ffi", [dl, d, du, b], [b.aval])[0]
+    return ctx.slice_axis(x, 0, n, axis) if added else x
 
 
 def _diagonal_times(diagonal: Any, offset: int, x: Any) -> Any:
