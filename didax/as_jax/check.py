@@ -130,6 +130,8 @@ class _Reader(ast.NodeVisitor):
 def in_jax(name: str) -> bool:
     """Whether the JAX that Didax follows may have a name; private ones, and all of some modules, are not listed."""
     path, _, last = name.rpartition(".")
+    if name.startswith("jax._src."):
+        return True
     if path not in names_of_jax() or last.startswith("_"):
         return is_module(path)
     return is_module(name) or last in names_of_jax()[path]

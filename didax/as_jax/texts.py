@@ -56,7 +56,7 @@ def enter() -> None:
     shown = RefType
     shown.str_short = _short_of_ref
     shown = Array
-    shown.__array_namespace__ = lambda self, *, api_version=None: sys.modules["jax"].numpy
+    shown.__array_namespace__ = _namespace
     shown = ScalarType
     shown.__repr__ = lambda kind: f"<class 'jax.numpy.{kind.__name__}'>"
     shown = Traced
@@ -64,6 +64,14 @@ def enter() -> None:
 
 
 _own_text = ShapedArray.__repr__
+
+
+_own_namespace: Any = Array.__array_namespace__
+
+
+def _namespace(x: Array, *, api_version: str | None = None) -> Any:
+    own = _own_namespace(x, api_version=api_version)
+    return sys.modules.get("jax.numpy", own)
 
 
 def _program(traced: Traced) -> Any:

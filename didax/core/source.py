@@ -225,11 +225,15 @@ def name_of(f: Any) -> str:
     return name if isinstance(name, str) else ""
 
 
+_OF_FUNCTIONS = {"__name__": str, "__qualname__": str, "__annotations__": dict, "__type_params__": tuple}
+
+
 def to_copy(fun: Any) -> list[str]:
-    """What `functools.update_wrapper` copies of a callable; objects may have names that are no strings."""
-    words = "__name__", "__qualname__"
+    """What `functools.update_wrapper` may copy of a callable: an object's attributes may be what no function takes."""
     return [
-        n for n in functools.WRAPPER_ASSIGNMENTS if n not in words or isinstance(getattr(fun, n, None), str)
+        name
+        for name in functools.WRAPPER_ASSIGNMENTS
+        if isinstance(getattr(fun, name, None), _OF_FUNCTIONS.get(name, object))
     ]
 
 

@@ -1230,7 +1230,7 @@ def test_objects_may_have_names_that_are_no_strings() -> None:
 
     class Model:
         def __init__(self) -> None:
-            self.__name__ = self.__qualname__ = np.ones(2)
+            self.__name__ = self.__qualname__ = self.__annotations__ = np.ones(2)  # pyright: ignore
 
         def __call__(self, x: dx.Array) -> dx.Array:
             return (x * x).sum()

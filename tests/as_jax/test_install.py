@@ -50,6 +50,7 @@ print(subprocess.run([sys.executable, "-c", {child!r}], capture_output=True, tex
     (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.from_the_next = 1")
     (tmp_path / "uses.py").write_text(
         "import jax\nfrom jax import numpy as np\nnp.sin, np.nothing, jax.lax.cond, np._mine\n"
+        "jax._src.literals.TypedInt\n"
         "import jax.experimental.mosaic, jax.experimental.jax2tf\n"
         "from jax.experimental.array_serialization.serialization import get_tensorstore_spec\n"
     )
@@ -68,7 +69,8 @@ print(subprocess.run([sys.executable, "-c", {child!r}], capture_output=True, tex
     assert done.returncode == 1
     serialization = "jax.experimental.array_serialization.serialization.get_tensorstore_spec"
     lines = done.stdout.splitlines()
-    assert [line.split()[0] for line in lines[1 : lines.index("missing: 4") + 5]] == [
+    assert [line.split()[0] for line in lines[1 : lines.index("missing: 5") + 6]] == [
+        "jax._src.literals",
         serialization,
         "jax.experimental.jax2tf",
         "jax.experimental.mosaic",
