@@ -68,11 +68,10 @@ def make_mesh(
 
 def _lengths(axis_shapes: Sequence[int]) -> tuple[int, ...]:
     try:
-        given = tuple(axis_shapes)
-        lengths = tuple([int(n) for n in given])
-        if lengths == given and min(lengths, default=1) > 0:
+        lengths = tuple(map(operator.index, axis_shapes))
+        if min(lengths, default=1) > 0:
             return lengths
-    except (TypeError, ValueError):
+    except TypeError:
         pass
     rule = "The axis lengths of a mesh are integers from 1 on, one for each axis."
     fix = "Write make_mesh((2, 4), ('rows', 'columns'))."

@@ -73,7 +73,7 @@ class DotAlgorithm(NamedTuple):
     >>> import numpy as np
     >>> algorithm = DotAlgorithm(np.float32, np.float32, np.float32)
     >>> algorithm.precision()
-    <Precision.HIGHEST: 2>
+    Precision.HIGHEST
     >>> dot(np.float32([1, 2]), np.float32([3, 4]), precision=algorithm)
     Array(11., dtype=float32)
     """

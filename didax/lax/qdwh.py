@@ -51,8 +51,8 @@ class _State(NamedTuple):
     change: Array  # of u by the last step
 
 
-@evaluated_whole
 @operation
+@evaluated_whole
 def qdwh(
     x: Any,
     *,

@@ -444,6 +444,8 @@ def _scatters(x: ShapedArray, window: _StaticWindow, kind: str, values: Any) -> 
     """
     if kind not in ("add", "subtract", "multiply") or window.sizes == x.shape or x.dtype == np.bool_:
         return False
+    if any([not is_symbolic(n) and n > np.iinfo(np.int32).max for n in x.shape]):  # positions have 32 bits
+        return False
     new = aval_of(values)
     return dtypes.result_type((x.dtype, x.weak_type), (new.dtype, new.weak_type))[0] == x.dtype
 

@@ -29,14 +29,14 @@ from didax.transforms.rewriting import trace_closed
 
 
 class BatchTracer(Tracer):
-    """A batch of values: `value` with its batch axis at `dim`."""
+    """A batch of values: `value` with its batch axis at `batch_dim`."""
 
-    __slots__ = ("dim", "value")
+    __slots__ = ("batch_dim", "value")
 
     def __init__(self, trace: Trace, value: Any, dim: int):
         self.owner = trace
         self.value = value
-        self.dim = dim
+        self.batch_dim = dim
         self.aval = element_aval(aval_of(value), dim)
 
     def origin(self) -> SourceLine | str | None:
@@ -58,7 +58,7 @@ class BatchTrace(Trace):
         if True not in mine and self.axis.name not in primitive.named_axes(params):
             return self.parent.process(primitive, args, params)
         values = [x.value if own else x for x, own in zip(args, mine, strict=True)]
-        dims = [x.dim if own else None for x, own in zip(args, mine, strict=True)]
+        dims = [x.batch_dim if own else None for x, own in zip(args, mine, strict=True)]
         token = current_trace_var.set(self.parent)
         try:
             rule = primitive.batch or require(primitive, "batch")
@@ -95,7 +95,7 @@ class BatchTrace(Trace):
 
     def split(self, x: Any) -> tuple[Any, int | None]:
         """Value and batch axis of a result."""
-        return (x.value, x.dim) if type(x) is BatchTracer and x.owner is self else (x, None)
+        return (x.value, x.batch_dim) if type(x) is BatchTracer and x.owner is self else (x, None)
 
 
 def element_aval(aval: ShapedArray, dim: int | None) -> ShapedArray:

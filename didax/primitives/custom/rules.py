@@ -170,7 +170,7 @@ class Over:
 
         def replace(x: Any) -> Any:
             if type(x) is BatchTracer and x.owner is not trace and x.owner.axis is self.axis:  # type: ignore[attr-defined]
-                return trace.join(x.value, x.dim)
+                return trace.join(x.value, x.batch_dim)
             return None
 
         try:
