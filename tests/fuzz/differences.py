@@ -240,6 +240,12 @@ KNOWN = [
     ),
     ("value", r"jax \[nan.*np\.polymul\(.*complex", "products of real infinities and complex numbers"),
     ("value", r"didax \[0\.\], jax \[-?\d\.\d+e-1[56]\].*multigammaln\(", "multigammaln where it is 0"),
+    (
+        "value",
+        r"didax \[[^\]]*inf[^\]]*\], jax \[[^\]]*nan.*\bdivmod\(",
+        "floor division of infinities, as in the array API",
+    ),
+    ("value", DERIVATIVE + r".*jax \[[^\]]*nan.*\bcum(max|min)\(", "derivatives of running extrema at NaN"),
     ("weak type", r"\bcross\(.*(int64.*uint64|uint64.*int64)", WEAK_TYPES),
     (
         "weak type",

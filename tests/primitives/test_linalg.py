@@ -400,3 +400,12 @@ def test_small_matrices_are_factored_eagerly_with_the_bits_of_the_compiled_progr
         np.full((4, 4), np.inf, dtype)
     )  # LAPACK's `gesdd` may not return for such a matrix
     assert all([np.isnan(y).all() for y in svd.svd(infinite)])
+
+
+@EVALUATE
+def test_the_derivative_of_a_cholesky_factor_is_a_triangle(evaluate: Any) -> None:
+    """Also where there is no factor, which NaN tells, and with zeros of one sign."""
+    for x in (np.ones((3, 3), np.float32), with_eigenvalues(1, 2, 3, 4).astype("float32")):
+        _, tangent = evaluate(lambda x: dx.jvp(lax.linalg.cholesky, (x,), (-x,)))(x)
+        above = np.asarray(tangent)[np.triu_indices(len(x), 1)]
+        assert above.tobytes() == np.zeros_like(above).tobytes()

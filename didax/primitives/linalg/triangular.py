@@ -84,7 +84,8 @@ class Cholesky(MatrixPrimitive):
             return out, Zero(aval_of(out).tangent())
         inner = triangular_solve(out, from_triangle(t, lower=True), left_side=True, lower=True)
         inner = triangular_solve(out, inner, lower=True, transpose_a=True, conjugate_a=True)
-        return out, matmul(out, half_triangle(inner))
+        # The product may have zeros of either sign above the diagonal, and NaN where there is no factor.
+        return out, tril(matmul(out, half_triangle(inner)))
 
 
 class TriangularSolve(Factorization):
