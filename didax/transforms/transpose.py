@@ -5,7 +5,7 @@
 `backward` walks linear equations from the last to the first, asks each primitive for its transpose rule and sums the
 cotangents that meet in one variable. In these equations every variable is linear and every literal is known; a rule
 sees `Undef` in the place of a linear argument. Cotangents nobody sends stay symbolic `Zero`s. Only rules of the user's,
-which may send more than multiples of these, and loops, which may hold such rules, run for them (`transposes_zeros`).
+which may send more than multiples of these, and loops that hold such rules run for them (`transposes_zeros`).
 Read next: `linearize.py` (where linear programs come from), `didax/api/autodiff.py` (vjp and grad).
 """
 
@@ -77,7 +77,7 @@ def backward(
     for eqn in reversed(eqns):
         primitive = eqn.primitive
         if primitive.multiple_results:
-            zeros = primitive.transposes_zeros
+            zeros = primitive.transposes_zeros if _may_send_more(eqn) else None
             if not any(v in sums for v in eqn.outvars):
                 unused = unsent.isdisjoint(eqn.outvars)
                 if unused or zeros is None:
@@ -133,6 +133,23 @@ def backward(
 
 
 _LISTS = frozenset([list, tuple])
+
+
+def _may_send_more(eqn: Eqn) -> bool:
+    """Whether the equation is a rule of the user's or holds one, which may send more than multiples of what it gets."""
+    if eqn.primitive.transposes_zeros is None:
+        return False
+    return any(map(_holds_rules, eqn.jaxprs)) if eqn.jaxprs else True
+
+
+@cached_on_jaxpr
+def _holds_rules(jaxpr: Jaxpr) -> bool:
+    return any(
+        [
+            any(map(_holds_rules, inner)) if (inner := eqn.jaxprs) else _may_send_more(eqn)
+            for eqn in jaxpr.eqns
+        ]
+    )
 
 
 def _check_linear_operands(args: Sequence[Any]) -> None:

@@ -281,3 +281,14 @@ def test_steps_that_return_float0():
     for run in (lambda f: f(), lambda f: dx.jit(f)()):
         _, ys = run(lambda: lax.scan(lambda c, i: (c, derivative(i)), 0.0, steps))
         assert ys.shape == (3, 2) and ys.dtype == dx.float0
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, dx.jit], ids=["eager", "jit"])
+def test_a_loop_whose_results_a_later_function_leaves_unread_sends_no_cotangent(transform: Any) -> None:
+    """Zeros for it would be multiplied by the slope of the square root at 0."""
+
+    def f(x: Any) -> Any:
+        roots = lax.map(dnp.sqrt, x)
+        return dx.jit(lambda x, roots: x)(x, roots).sum()
+
+    assert transform(dx.grad(f))(dnp.array([0.0, 2.0])).tolist() == [1.0, 1.0]
