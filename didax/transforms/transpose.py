@@ -26,6 +26,7 @@ from didax.core.tracing import Tracer, leaked
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.rewriting import trace_closed
 from didax.transforms.transpose_errors import explained
+from didax.transforms.user_rules import may_send_more
 from didax.transforms.weak_types import cotangent_avals, weak_cotangent
 
 
@@ -77,7 +78,7 @@ def backward(
     for eqn in reversed(eqns):
         primitive = eqn.primitive
         if primitive.multiple_results:
-            zeros = primitive.transposes_zeros if _may_send_more(eqn) else None
+            zeros = primitive.transposes_zeros if may_send_more(eqn) else None
             if not any(v in sums for v in eqn.outvars):
                 unused = unsent.isdisjoint(eqn.outvars)
                 if unused or zeros is None:
@@ -133,23 +134,6 @@ def backward(
 
 
 _LISTS = frozenset([list, tuple])
-
-
-def _may_send_more(eqn: Eqn) -> bool:
-    """Whether the equation is a rule of the user's or holds one, which may send more than multiples of what it gets."""
-    if eqn.primitive.transposes_zeros is None:
-        return False
-    return any(map(_holds_rules, eqn.jaxprs)) if eqn.jaxprs else True
-
-
-@cached_on_jaxpr
-def _holds_rules(jaxpr: Jaxpr) -> bool:
-    return any(
-        [
-            any(map(_holds_rules, inner)) if (inner := eqn.jaxprs) else _may_send_more(eqn)
-            for eqn in jaxpr.eqns
-        ]
-    )
 
 
 def _check_linear_operands(args: Sequence[Any]) -> None:
