@@ -29,9 +29,8 @@ from didax.primitives.slicing import concatenate, dynamic_update_slice_p, slice_
 from didax.transforms.batching import AxisData, batch_jaxpr, move_batch_axis
 from didax.transforms.staging import trace_to_jaxpr
 
-Places = Sequence[
-    int
-]  # for each result, its axis of the rows: one that is not the first is written by a loop
+# For each result, its axis of the rows: one that is not the first is written by a loop.
+Places = Sequence[int]
 
 
 def checked_size(caller: str, name: str, size: Any) -> int | None:

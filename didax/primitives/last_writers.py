@@ -36,9 +36,7 @@ _ELEMENTS = GatherDimensionNumbers((), (0,), (0,))  # single elements of a vecto
 def write_last(ctx: Any, operand: Any, indices: Any, updates: Any, dims: ScatterDimensionNumbers) -> Any:
     """`operand` with windows replaced by updates, the last of those that meet; windows out of bounds are dropped."""
     shape = operand.aval.shape
-    if any(
-        map(is_symbolic, (*shape, *updates.aval.shape))
-    ):  # the numbers have no type before the sizes are known
+    if any(map(is_symbolic, (*shape, *updates.aval.shape))):  # the type of the numbers depends on the sizes
         return ctx.scatter(operand, indices, updates, dims, None)
     sizes = window_sizes(updates.aval.shape, dims, len(shape))
     if all(sizes[axis] == 1 for axis in dims.scatter_dims_to_operand_dims):
@@ -70,11 +68,8 @@ def _last_of_overlapping(
     ctx: Any, operand: Any, indices: Any, updates: Any, dims: ScatterDimensionNumbers
 ) -> Any:
     """The operand, each of whose elements takes the last update of it."""
-    order = [
-        *_batch_axes(updates.aval, dims),
-        *dims.update_window_dims,
-    ]  # the windows in order, each by itself
-    in_order = ctx.transpose(updates, order)
+    order = [*_batch_axes(updates.aval, dims), *dims.update_window_dims]
+    in_order = ctx.transpose(updates, order)  # one window after the other
     numbers = _numbers(ctx, in_order.aval.shape)
     last = _greatest(
         ctx,
