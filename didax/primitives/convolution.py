@@ -40,7 +40,7 @@ from didax.primitives.shape import reshape
 from didax.primitives.slicing import rev
 from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef
-from didax.xla.text import Value, function_type, int_array, tensor_type
+from didax.xla.text import Value, function_type, int_array, lower_parts, tensor_type
 
 Axes = tuple[int, ...]
 _INT64 = np.dtype(np.int64)
@@ -430,13 +430,8 @@ def _emit(ctx: Any, lhs: Value, rhs: Value, out: ShapedArray, how: str) -> Value
 
 def _emit_by_parts(ctx: Any, lhs: Value, rhs: Value, out: ShapedArray, how: str) -> Value:
     """A convolution of complex numbers as four of real ones: the libraries of accelerators know no complex ones."""
-
-    def parts(x: Value) -> list[Value]:
-        part = x.aval.update(dtype=dtypes.real_dtype(x.aval.dtype))
-        return [ctx.op(name, [x], part) for name in ("real", "imag")]
-
     part = out.update(dtype=dtypes.real_dtype(out.dtype))
-    (a, b), (c, d) = parts(lhs), parts(rhs)
+    (a, b), (c, d) = lower_parts(ctx, lhs), lower_parts(ctx, rhs)
     ac, bd, ad, bc = [_emit(ctx, x, y, part, how) for x, y in ((a, c), (b, d), (a, d), (b, c))]
     real, imag = ctx.op("subtract", [ac, bd]), ctx.op("add", [ad, bc])
     return ctx.emit(f"stablehlo.complex {real}, {imag} : {tensor_type(out)}", out)

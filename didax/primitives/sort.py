@@ -32,7 +32,7 @@ from didax.primitives.shape import reshape
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.transforms.elements import check_elements
-from didax.xla.text import FunctionContext, Value, function_type, names, tensor_type
+from didax.xla.text import FunctionContext, Value, function_type, lower_parts, names, tensor_type
 from didax.xla.written_calls import one_kernel
 
 _INT32 = np.dtype(np.int32)
@@ -336,8 +336,7 @@ def _precedes(body: FunctionContext, pairs: Sequence[tuple[Value, Value]]) -> Va
 def _comparable(body: FunctionContext, x: Value) -> list[Value]:
     """Integers whose lexicographic order is the order of `x`."""
     if dtypes.is_complex(x.aval.dtype):
-        part = x.aval.update(dtype=dtypes.real_dtype(x.aval.dtype))
-        return [_ordered_floats(body, body.op(name, [x], part)) for name in ("real", "imag")]
+        return [_ordered_floats(body, part) for part in lower_parts(body, x)]
     return [_ordered_floats(body, x) if dtypes.is_float(x.aval.dtype) else x]
 
 

@@ -663,12 +663,17 @@ def lower_combination(ctx: FunctionContext, op: str, x: Value, y: Value) -> Valu
     return ctx.select(ctx.op("or", [ctx.compare("NE", x, x), wins]), x, y)
 
 
+def lower_parts(ctx: FunctionContext, x: Value) -> list[Value]:
+    """The real and the imaginary parts of complex numbers."""
+    part = x.aval.update(dtype=dtypes.real_dtype(x.aval.dtype))
+    return [ctx.op(name, [x], part) for name in ("real", "imag")]
+
+
 def lower_order(ctx: FunctionContext, direction: str, x: Value, y: Value) -> Value:
     """`x > y` for the direction GT; likewise GE, LT, LE. Complex numbers in lexicographic order; False beside NaN."""
     if not dtypes.is_complex(x.aval.dtype):
         return ctx.compare(direction, x, y)
-    part = x.aval.update(dtype=dtypes.real_dtype(x.aval.dtype))
-    (x_re, x_im), (y_re, y_im) = [[ctx.op(name, [z], part) for name in ("real", "imag")] for z in (x, y)]
+    (x_re, x_im), (y_re, y_im) = lower_parts(ctx, x), lower_parts(ctx, y)
     tie = ctx.op("and", [ctx.compare("EQ", x_re, y_re), ctx.compare(direction, x_im, y_im)])
     beyond = ctx.op("or", [ctx.compare(direction[0] + "T", x_re, y_re), tie])
     return ctx.op("and", [beyond, ctx.compare("EQ", y, y)])

@@ -38,7 +38,7 @@ from didax.primitives.shape import broadcast_in_dim, reshape, transpose
 from didax.primitives.slicing import slice_axis
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.transforms.elements import check_elements
-from didax.xla.text import FunctionContext, Value
+from didax.xla.text import FunctionContext, Value, lower_parts
 
 DTYPES = frozenset([np.dtype(name) for name in ("float32", "float64", "complex64", "complex128")])
 INT32 = np.dtype(np.int32)
@@ -262,11 +262,7 @@ def nan_unless(ctx: FunctionContext, ok: Value, x: Value) -> Value:
 
 def lower_finite(ctx: FunctionContext, x: Value) -> Value:
     """The matrices all of whose elements are finite; for others cuSOLVER reports success and returns numbers."""
-    if dtypes.is_complex(x.aval.dtype):
-        part = x.aval.update(dtype=dtypes.real_dtype(x.aval.dtype))
-        parts = [ctx.op("real", [x], part), ctx.op("imag", [x], part)]
-    else:
-        parts = [x]
+    parts = lower_parts(ctx, x) if dtypes.is_complex(x.aval.dtype) else [x]
     found = [ctx.op("is_finite", [y], y.aval.update(dtype=_BOOL, weak_type=False)) for y in parts]
     both = found[0] if len(found) == 1 else ctx.op("and", found)
     return ctx.reduce(both, [x.aval.ndim - 2, x.aval.ndim - 1], "and", True)
