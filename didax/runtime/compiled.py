@@ -86,6 +86,7 @@ class Program:
       in_background: calls do not wait until it is compiled (`background.py`); None: as the option says.
       asked: for each argument, how it has to lie on devices; None leaves it where it is.
       asked_results: how the last results lie, as the function's equations say too; for those who look at the program.
+      is_operation: it is one eager operation, at whose results its caller looks where options ask for it.
     """
 
     __slots__ = (
@@ -96,6 +97,7 @@ class Program:
         "_executables",
         "_float0",
         "_in_background",
+        "_is_operation",
         "_placed",
         "_replaced",
         "asked_results",
@@ -123,10 +125,10 @@ class Program:
         in_background: bool | None = None,
         asked: Sequence[Asked | None] = (),
         asked_results: Sequence[NamedSharding | None] = (),
+        is_operation: bool = False,
     ):
-        if (
-            config.state().inspects_values
-        ):  # the search for a NaN runs the program again, on the same arguments
+        if config.state().inspects_values:
+            # The search for a NaN runs the program again, on the same arguments.
             donated, replaced = (), ()
         self.key_flow = KeyFlow(jaxpr, constants) if any(map(holds_keys, jaxpr.in_avals)) else None
         used = (True,) * len(jaxpr.invars)
@@ -154,6 +156,7 @@ class Program:
         self._float0 = [i for i, aval in enumerate(jaxpr.out_avals) if aval.dtype == float0]
         self.calls_python = False  # whether it calls back into Python: set when it is compiled
         self._in_background = in_background
+        self._is_operation = is_operation
         self.uncompiled: Any = None  # what `background.py` knows of it
 
     def with_options(self, options: dict[str, Any]) -> Program:
@@ -399,7 +402,7 @@ class Program:
             placed = device is not None and outs
             kind = type(on_device(executable.out_avals[0], outs[0])) if placed else ConcreteArray
             results = list(map(kind, executable.out_avals, repeat(None), outs, repeat(committed)))
-        if config.operations_were_watched and config.state().inspects_values:
+        if config.operations_were_watched and config.state().inspects_values and not self._is_operation:
             look_at_program(self.jaxpr, [*self._constants, *args], results)
         return self._with_float0(results)
 

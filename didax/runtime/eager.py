@@ -23,7 +23,7 @@ from didax.runtime.compiled import Program, application_jaxpr
 from didax.runtime.key_plans import key_plans
 from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, Plan, numpy_plans, on_cpu
 from didax.runtime.placed import Placed, clear_placed, run_placed
-from didax.runtime.value_checks import run_marked, run_watched
+from didax.runtime.value_checks import run_watched
 
 _PLANS_MAX = 20_000
 _plans: dict[Any, Plan] = {}  # by `application_key`
@@ -37,7 +37,9 @@ def process(self: EagerTrace, primitive: Primitive, args: tuple[Any, ...], param
     try:
         avals = tuple([x.aval if type(x) is ConcreteArray else _aval_of_argument(x) for x in args])
     except Placed:
-        return run_marked(primitive, lambda: run_placed(primitive, args, params))
+        if config.operations_were_watched and config.watches_operations():
+            return run_watched(lambda args: run_placed(primitive, args, params), primitive, args, params)
+        return run_placed(primitive, args, params)
     try:
         if primitive.exact_params:
             key = application_key(primitive, avals, params)
@@ -126,7 +128,7 @@ def _compiled_plan(
     params: dict[str, Any],
     cheap: bool,
 ) -> Plan:
-    program = Program(application_jaxpr(primitive, avals, out_avals, params), cheap=cheap)
+    program = Program(application_jaxpr(primitive, avals, out_avals, params), cheap=cheap, is_operation=True)
     program.executable()
 
     def run(args: tuple[Any, ...]) -> Any:

@@ -34,7 +34,7 @@ def run_placed(primitive: Primitive, args: tuple[Any, ...], params: dict[str, An
         if len(_programs) > _PROGRAMS_MAX:
             _programs.clear()
         jaxpr = application_jaxpr(primitive, avals, infer(primitive, avals, params), params)
-        program = _programs[key] = Program(jaxpr, keep_unused=True)
+        program = _programs[key] = Program(jaxpr, keep_unused=True, is_operation=True)
     outs = program.run(args)
     return outs if primitive.multiple_results else outs[0]
 

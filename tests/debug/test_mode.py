@@ -149,9 +149,10 @@ def test_traced_indices_out_of_bounds_raise(name: str):
     f, good, bad = READS[name]
     with config.override(error_checking_behavior_oob="raise"):
         for g in (f, dx.jit(f), lambda x, i: dx.vmap(f, (None, 0))(x, dnp.asarray(i)[None])):
-            g(dnp.asarray(X), dnp.asarray(good))
-            with pytest.raises(OutOfBoundsError, match="out-of-bounds indexing for array of shape"):
-                g(dnp.asarray(X), dnp.asarray(bad))
+            for x in (dnp.asarray(X), dx.device_put(X, dx.devices()[0])):
+                g(x, dnp.asarray(good))
+                with pytest.raises(OutOfBoundsError, match="out-of-bounds indexing for array of shape"):
+                    g(x, dnp.asarray(bad))
 
 
 def test_the_error_names_index_axis_size_and_line():
