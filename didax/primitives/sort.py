@@ -178,6 +178,8 @@ def _lower_single(ctx: FunctionContext, x: Value, dimension: int) -> Value:
     dtype = x.aval.dtype
     if not dtypes.is_float(dtype):
         return _sort_integers(ctx, x, dimension)
+    if not ctx.module.on_cpu:
+        return _lower_by_one_key(ctx, _ordered_floats(ctx, ctx.convert(x, _FLOAT32)), x, dimension)
     bits = ctx.op("bitcast_convert", [ctx.convert(x, _FLOAT32)], x.aval.update(dtype=_INT32))
     sign = ctx.op("shift_right_logical", [bits, ctx.constant(31, bits.aval)])
     position = ctx.op(
@@ -202,6 +204,9 @@ def _lower_on_host(ctx: FunctionContext, x: Value, dimension: int) -> Value:
 
 def _lower_argsort(ctx: FunctionContext, key: Value, dimension: int) -> Value:
     """Positions, as int32, in the order that sorts the keys."""
+    if not ctx.module.on_cpu:
+        ordered = _ordered_floats(ctx, ctx.convert(key, _FLOAT32)) if dtypes.is_float(key.aval.dtype) else key
+        return _lower_by_one_key(ctx, ordered, ctx.iota(key.aval.update(dtype=_INT32), dimension), dimension)
     packed = _pack(ctx, _ordered(ctx, key), ctx.iota(key.aval.update(dtype=_INT32), dimension))
     return ctx.convert(_sort_integers(ctx, packed, dimension), _INT32)  # keeps the lower half
 
@@ -302,6 +307,11 @@ def _sort_integers(ctx: FunctionContext, x: Value, dimension: int) -> Value:
     if pays(ctx, x.aval):
         return lower_host_sort(ctx, x, dimension)
     return _emit_sort(ctx, [x], dimension, lambda body, pairs: body.compare("LT", *pairs[0]))[0]
+
+
+def _lower_by_one_key(ctx: FunctionContext, key: Value, x: Value, dimension: int) -> Value:
+    """`x` in the order of integers, which are not packed: a GPU sorts such pairs by the bits of the integers."""
+    return _emit_sort(ctx, [key, x], dimension, lambda body, pairs: body.compare("LT", *pairs[0]))[1]
 
 
 def _lower_by_comparator(

@@ -14,7 +14,7 @@ import didax.numpy as dnp
 from didax import lax
 from didax.primitives import last_writers
 from didax.primitives.linalg import eigen, qr, similarity, tridiagonal
-from didax.primitives.linalg.matrix import lower_finite
+from didax.primitives.linalg.matrix import lower_finite, lower_has_numbers
 from didax.primitives.reductions import argmax_p
 from didax.xla import client
 from didax.xla.lapack import lapack_call
@@ -206,21 +206,31 @@ def test_exchanges_of_rows_are_one_call_as_in_jax() -> None:
         assert re.findall(r"(?:operand|result)_layouts = \[dense<(\[.*?\])>", call) == ["[1, 0]"] * 2
 
 
-def test_matrices_of_nan_are_told_from_others() -> None:
-    class Finite(dx.extend.core.Primitive):
+@pytest.mark.parametrize(
+    "rule, wanted",
+    [(lower_finite, [False, False, True]), (lower_has_numbers, [False, True, True])],
+)
+def test_matrices_of_nan_are_told_from_others(rule: Any, wanted: list[bool]) -> None:
+    class Told(dx.extend.core.Primitive):
         def type(self, x: Any) -> Any:
             return x.update(shape=x.shape[:-2], dtype=np.dtype(bool), weak_type=False)
 
         def lower(self, ctx: Any, x: Any) -> Any:
-            return lower_finite(ctx, x)
+            return rule(ctx, x)
 
-    finite = dx.jit(Finite("finite").bind)
+    told = dx.jit(Told("told").bind)
     x = np.zeros((3, 2, 2), np.complex64)
     x[0, 1, 0], x[1, 0, 0] = np.nan, complex(0, np.inf)
-    assert finite(x).tolist() == [False, False, True]
-    assert finite(x.real).tolist() == [False, True, True]
+    assert told(x).tolist() == wanted
+    assert told(x.real).tolist() == [False, True, True]
+    assert told(x.imag).tolist() == [True, wanted[1], True]
+
+
+def test_solvers_of_gpus_look_for_nan() -> None:
+    x = np.eye(3, dtype="float32")
     for f in (lax.linalg.eigh, lax.linalg.svd):
         assert "is_finite" in lowered(f, x)
+    assert re.search(r"compare\s+EQ, %arg0, %arg0", lowered(lax.linalg.lu, x))
 
 
 def test_cholesky_is_the_call_of_jax() -> None:

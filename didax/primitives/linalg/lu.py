@@ -25,6 +25,7 @@ from didax.primitives.linalg.matrix import (
     MatrixPrimitive,
     check_matrices,
     info_aval,
+    lower_has_numbers,
     matmul,
     nan_unless,
     succeeded,
@@ -60,11 +61,17 @@ class LU(Factorization):
         lu_aval, pivots_aval = ctx.out_avals
         if x.aval.size == 0:
             return [x, ctx.constant(0, pivots_aval)]
-        call, routine = (lapack_call, "getrf") if platform() == "cpu" else (cuda_call, "cusolver_getrf_ffi")
-        out, pivots, info = call(ctx, routine, [x], [lu_aval, pivots_aval, info_aval(x.aval)])
+        outs = [lu_aval, pivots_aval, info_aval(x.aval)]
+        if platform() == "cpu":
+            out, pivots, info = lapack_call(ctx, "getrf", [x], outs)
+            ok = succeeded(
+                ctx, info, "GE"
+            )  # positive where U is singular: the factors are right nevertheless
+        else:
+            out, pivots, info = cuda_call(ctx, "cusolver_getrf_ffi", [x], outs)
+            ok = ctx.op("and", [succeeded(ctx, info, "GE"), lower_has_numbers(ctx, x)])
         pivots = ctx.op("subtract", [pivots, ctx.constant(1, pivots_aval)])  # LAPACK counts from 1
-        # A positive status says that U is singular; the factors are right nevertheless.
-        return [nan_unless(ctx, succeeded(ctx, info, "GE"), out), pivots]
+        return [nan_unless(ctx, ok, out), pivots]
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         (x,), (t,) = primals, tangents

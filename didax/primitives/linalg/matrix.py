@@ -262,8 +262,16 @@ def nan_unless(ctx: FunctionContext, ok: Value, x: Value) -> Value:
 
 def lower_finite(ctx: FunctionContext, x: Value) -> Value:
     """The matrices all of whose elements are finite; for others cuSOLVER reports success and returns numbers."""
-    parts = lower_parts(ctx, x) if dtypes.is_complex(x.aval.dtype) else [x]
-    found = [ctx.op("is_finite", [y], y.aval.update(dtype=_BOOL, weak_type=False)) for y in parts]
+    return _where_all(ctx, x, lambda y: ctx.op("is_finite", [y], y.aval.update(dtype=_BOOL, weak_type=False)))
+
+
+def lower_has_numbers(ctx: FunctionContext, x: Value) -> Value:
+    """The matrices without a NaN; of others cuSOLVER says that they are singular."""
+    return _where_all(ctx, x, lambda y: ctx.compare("EQ", y, y))
+
+
+def _where_all(ctx: FunctionContext, x: Value, holds: Callable[[Value], Value]) -> Value:
+    found = list(map(holds, lower_parts(ctx, x) if dtypes.is_complex(x.aval.dtype) else [x]))
     both = found[0] if len(found) == 1 else ctx.op("and", found)
     return ctx.reduce(both, [x.aval.ndim - 2, x.aval.ndim - 1], "and", True)
 
