@@ -259,6 +259,7 @@ def test_a_function_evaluated_as_a_whole_is_few_python_calls(monkeypatch: pytest
     assert python_calls(dx.jit(lambda x: x + 1), np.ones(3, "float32")) <= 33  # an argument of NumPy
 
 
+@pytest.mark.cpu
 def test_small_results_of_calls_without_arrays_are_remembered_and_copied(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(config, "operations_were_watched", False)
     for f in (

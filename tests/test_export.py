@@ -241,7 +241,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "cut": (lambda: export.deserialize(DATA[:-5]), ValueError, "is damaged"),
     "changed": (lambda: export.deserialize(DATA[:-5] + b"xxxxx"), ValueError, "is damaged"),
     "empty": (lambda: export.deserialize(b""), ValueError, "are no exported program"),
-    "platform": (call(platforms=["tpu"]), ValueError, "exported for: tpu, this process: cpu"),
+    "platform": (
+        call(platforms=["tpu"]),
+        ValueError,
+        f"exported for: tpu, this process: {dx.default_backend()}",
+    ),
     "devices": (call(devices=4), ValueError, "several devices.*\n  exported for: 4 devices"),
     "module": (call(module=b"MLIR"), ValueError, "StableHLO module.*cannot be read.*\n  bytes: 4"),
     "effects": (call(unordered_effects=[{"name": "IO"}]), ValueError, "has effects.*\n  effects: IO"),

@@ -117,6 +117,7 @@ def test_layouts_aliases_and_rules_of_the_user() -> None:
     np.testing.assert_array_equal(once(X), -3 * X)
 
 
+@pytest.mark.cpu
 @pytest.mark.usefixtures("library")
 def test_attributes_are_arrays_of_any_shape_and_bytes() -> None:
     sums = ffi.ffi_call("didax_test_sums", dx.ShapeDtypeStruct((3,), "float64"))

@@ -292,6 +292,7 @@ def test_keywords_of_jax_are_taken_at_their_defaults(path: str) -> None:
             assert other.__code__ in DOORS, name
 
 
+@pytest.mark.cpu
 def test_keywords_that_ask_for_something_are_refused() -> None:
     x = dnp.ones(2)
     assert dnp.zeros(2, out_sharding=None).shape == dx.lax.exp(x, accuracy=None).shape == (2,)

@@ -63,6 +63,7 @@ def scope_of_two() -> list[Any]:
     return [struct("n, m", scope=scope), struct("m", scope=scope)]
 
 
+@pytest.mark.cpu
 def test_jax_calls_a_program_and_its_derivative() -> None:
     shapes = export.symbolic_args_specs((values(1, 1), values(1, 1)), ("b, n", "b + 2, n"))
     program = in_jax(export.export(dx.jit(layers))(*shapes))
@@ -79,6 +80,7 @@ def test_jax_calls_a_program_and_its_derivative() -> None:
     np.testing.assert_allclose(gradient, own_gradient, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.cpu
 def test_operations_of_open_lengths() -> None:
     """Those whose text is more than types: x is f32[n,m], y f32[m]."""
 
@@ -105,6 +107,7 @@ def test_operations_of_open_lengths() -> None:
     same(dx.tree.map(np.asarray, found), dx.jit(f)(x, y))
 
 
+@pytest.mark.cpu
 def test_sizes_are_computed_as_ints_are() -> None:
     """And jax compares a module's results, and its checks, with the shapes of a call."""
 
@@ -135,6 +138,7 @@ def test_sizes_are_computed_as_ints_are() -> None:
             program.call(np.ones(n, F32), np.ones(length, F32))
 
 
+@pytest.mark.cpu
 def test_programs_without_an_open_form_say_why() -> None:
     """They are files as before, which Didax reads."""
     waves = exported(dnp.fft.fft, struct("n"))

@@ -199,6 +199,7 @@ def test_structs_of_arrays() -> None:
     assert dx.ShapeDtypeStruct.like(np.ones(2, "int8")).dtype == np.int8
 
 
+@pytest.mark.cpu
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.12 has buffers of Python classes")
 def test_an_array_is_a_buffer() -> None:
     x = dnp.arange(3, dtype="int32")

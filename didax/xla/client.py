@@ -353,6 +353,8 @@ def _cuda_client(distributed: Distributed | None, local_device_ids: Sequence[int
     if not xe.pjrt_plugin_initialized("cuda"):
         xe.initialize_pjrt_plugin("cuda")
     _register_cuda_kernels(c_api, name.replace("xla_", "jax_") + "_plugin")
+    # Profiles have the kernels of the GPU, which the plugin measures.
+    import_to_the_end("jaxlib._profiler").register_plugin_profiler(c_api)
     options = dict(xla_client.generate_pjrt_gpu_plugin_options())
     if distributed is not None:
         options |= {"node_id": distributed.index, "num_nodes": distributed.count}

@@ -248,6 +248,7 @@ class TwiceWrongly(core.Primitive):
         return self.bind(args[0]), dims[0] + 1
 
 
+@pytest.mark.cpu
 def test_a_rule_that_returns_the_wrong_type_is_named() -> None:
     """A shape that is passed on would be a wrong number, or an error far away."""
     wrong, x = TwiceWrongly("twice_wrongly_of_a_test"), dnp.ones(2)

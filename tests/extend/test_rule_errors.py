@@ -218,7 +218,12 @@ def message_of(mistake: Mistake) -> str:
 
 @pytest.mark.parametrize("checks", [True, False], ids=["checks", "no checks"])
 @pytest.mark.parametrize(
-    "mistake", [*UNARY, *LISTED, *CHECKED], ids=lambda m: f"{m.rule}-{m.how}" if m else ""
+    "mistake",
+    [
+        pytest.param(m, marks=[pytest.mark.cpu] * m.rule.startswith("eager"))
+        for m in (*UNARY, *LISTED, *CHECKED)
+    ],
+    ids=lambda m: f"{m.rule}-{m.how}" if m else "",
 )
 def test_a_wrong_rule_is_named(mistake: Mistake, checks: bool) -> None:
     if mistake in CHECKED and not checks:
@@ -243,6 +248,7 @@ MISFITS: dict[str, tuple[str, Any]] = {
 }
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("in_types", [False, True])
 @pytest.mark.parametrize("rule", MISFITS)
 def test_a_rule_with_another_signature_is_named(

@@ -74,7 +74,10 @@ WRONG: dict[str, tuple[str, Any, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[pytest.mark.cpu] * case.startswith("lower of another")) for case in WRONG],
+)
 def test_a_wrong_rule_is_named(case: str) -> None:
     rule, value, wanted = WRONG[case]
     wrong = changed(**{rule: value})

@@ -294,6 +294,7 @@ def test_ufuncs_compose_with_transformations():
         np.testing.assert_allclose(ours, jax.grad(lambda v: call(jnp, v).sum())(x), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.cpu
 def test_an_eager_operator_is_a_dozen_python_calls(monkeypatch):
     """What keeps `x + x` cheap, counted instead of timed: no context manager, no closure, no loop over rules."""
     monkeypatch.setattr(config, "operations_were_watched", False)  # as where nobody has looked for NaNs yet

@@ -199,6 +199,7 @@ def test_a_sample_is_differentiable_in_its_parameters():
     np.testing.assert_allclose(np.asarray(x_dot), np.asarray(random.uniform(KEY, (4,))), rtol=1e-6)
 
 
+@pytest.mark.cpu
 def test_a_small_draw_compiles_nothing(monkeypatch):
     """NumPy makes it on the spot."""
     monkeypatch.setattr("didax.xla.compile.compile_text", lambda *args, **kwargs: pytest.fail("compiled"))
