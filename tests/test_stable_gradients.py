@@ -14,7 +14,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
-from didax import nn
+from didax import lax, nn
 from didax.scipy import special
 from tests.checks import assert_close, in_sample, slow_unless
 
@@ -195,3 +195,17 @@ def test_the_derivative_is_the_limit(row: Row, dtype: str) -> None:
             limit = second if " of " in name else limits
             for how, values in found.items():
                 assert_close(values, limit, rtol=2e-5 if dtype == "float32" else 1e-9, what=f"{name}, {how}")
+
+
+def test_the_derivative_of_a_remainder_counts_whole_multiples():
+    """XLA divides by a repeated number by multiplying with its inverse: 7.407... / 7.407... was below 1."""
+
+    def f(x: Any, y: Any) -> Any:
+        return lax.rem(dnp.resize(x, (4, 4)), dnp.resize(y, (4, 4))).sum()
+
+    derivative = dx.jit(dx.grad(f, (0, 1)))
+    for x in np.random.default_rng(0).uniform(0.1, 100, 50).astype("float32"):
+        for n in (1, 3, -7):
+            multiple = np.float32(n) * x
+            wanted = [16, -16 * np.trunc(float(multiple) / float(x))]
+            assert [float(d) for d in derivative(multiple, x)] == wanted

@@ -9,9 +9,8 @@ import numpy as np
 
 from didax.core.jaxpr_print import register_param_type
 from didax.primitives import numpy_rules
-from didax.primitives.elementwise.arithmetic import div, lower_division, mul, neg
+from didax.primitives.elementwise.arithmetic import div, lower_division, mul, neg, sub
 from didax.primitives.elementwise.comparisons import to_bool
-from didax.primitives.elementwise.signs_and_parts import abs_, sign
 from didax.primitives.families import binary, unary
 
 
@@ -63,8 +62,9 @@ nextafter.widens = False
 
 rem = binary("rem", hlo="remainder", eager=numpy_rules.remainder, accepts="iuf",
              lower=lambda ctx, x, y: lower_division(ctx, "remainder", x, y),
-             jvp=(lambda t, z, x, y: t, lambda t, z, x, y: neg(mul(t, _truncate(div(x, y))))))  # fmt: skip
+             jvp=(lambda t, z, x, y: t, lambda t, z, x, y: neg(mul(t, _multiple(z, x, y)))))  # fmt: skip
 
 
-def _truncate(x: Any) -> Any:
-    return mul(sign(x), floor(abs_(x)))
+def _multiple(z: Any, x: Any, y: Any) -> Any:
+    """The integer n of z = x - n y. Not x / y without its fraction: XLA's quotient of equal numbers may be below 1."""
+    return round_(div(sub(x, z), y), rounding_method=RoundingMethod.TO_NEAREST_EVEN)
