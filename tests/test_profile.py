@@ -7,6 +7,7 @@ import json
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,8 +15,10 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
+from didax.api.profile_analysis import CALL, Analysis
 from didax.core import config
 from didax.xla.hlo import Origin
+from didax.xla.profiling import Measured
 from didax.xla.shares import NOWHERE, Place, Program
 
 pytestmark = pytest.mark.usefixtures("few_programs")
@@ -264,3 +267,34 @@ def test_a_fusion_is_shared_by_arithmetic_and_a_copy_is_of_its_operand() -> None
     assert Program(TEXT.replace("calls=fused", "calls=fused, metadata={stack_frame_id=2}")).place(
         "copy.1"
     ).frames == (add.frames)
+
+
+def test_kernels_of_a_gpu_have_the_lines_of_their_instructions() -> None:
+    """A CUDA graph tells kernels only: by the names of instructions without dots, or those that a library chose."""
+    call = "call.1 = f32[10,10] custom-call(f32[10,10] fusion.1), metadata={stack_frame_id=1}"
+    text = TEXT.replace("  ROOT copy.1", f"  {call}\n  ROOT copy.1")
+    program = Program(text)
+    assert program.named("fusion_1") == program.named("fusion.1") == "fusion.1" and program.named("k") == "k"
+    assert program.shares("fusion_1") == program.shares("fusion.1")
+    assert program.fits(frozenset(["fusion_1", "copy_1", "sm80_gemm"])) == 2 - 1
+
+    def measured(name: str, start: float, **details: Any) -> Measured:
+        return Measured(name, start, start + 10, 0, details, start + 10)
+
+    ran = {"hlo_module": "jit_f", "hlo_op": "command_buffer_1", "cuda_graph_id": 4}
+    recording = SimpleNamespace(
+        began=0.0,
+        threads=["GPU"],
+        programs=lambda: [text],
+        waits=lambda thread: [],
+        events=[
+            measured(CALL, 0.0)._replace(end=100.0),
+            measured("fusion_1", 20.0, **ran),
+            measured("sm80_gemm", 40.0, **ran),
+        ],
+    )
+    found = Analysis(recording, []).profile("f", 1, None)  # pyright: ignore[reportArgumentType]
+    assert {(line.line, round(line.seconds * 1e9, 3)) for line in found.lines} == {
+        (3, round(10 + 10 * 2000 / 2100, 3)), (4, round(10 * 100 / 2100, 3)),
+    }  # fmt: skip
+    assert set(found.instructions) == {("jit_f", "fusion.1"), ("jit_f", "sm80_gemm")}

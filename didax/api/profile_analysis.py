@@ -24,6 +24,7 @@ from didax.xla.profiling import Measured, Recording
 from didax.xla.shares import NOWHERE, Place, Program, Shares
 
 CALL, EAGER = "didax.profile: a call", "didax.profile: an eager operation"
+_GRAPH = "cuda_graph_id"
 _TRANSFERS = ("DevicePut", "CopyToHost", "BufferFromHost", "Transfer", "ToLiteral", "MemcpyH2D", "MemcpyD2H")
 _Interval = tuple[float, float]
 
@@ -87,7 +88,8 @@ class Analysis:
 
     def _works(self) -> Iterator[_Work]:
         for event in self._instructions:
-            program, name = self._program(event), _instruction(event)
+            program = self._program(event)
+            name = program.named(_instruction(event))
             shares = self._shares(event)
             marks = self._marks.around(event.start)
             if marks and NOWHERE in shares:  # an eager operation, the mark of which has its line
@@ -106,7 +108,7 @@ class Analysis:
     def _shares(self, event: Measured) -> Shares:
         program, name = self._program(event), _instruction(event)
         if name not in program:
-            return {NOWHERE: 1.0}
+            return program.shares_of_libraries if _GRAPH in event.details else {NOWHERE: 1.0}
         if (program, name) in self._holders:
             return {program.place(name): 1.0}
         return program.shares(name)
@@ -159,7 +161,8 @@ class _Run(NamedTuple):
 
 
 def _instruction(event: Measured) -> str:
-    return str(event.details["hlo_op"])
+    """The name of the instruction; of a CUDA graph, which runs many instructions at once, that of the kernel."""
+    return event.name if _GRAPH in event.details else str(event.details["hlo_op"])
 
 
 def _shares_of_mark(mark: Measured) -> Shares:

@@ -59,6 +59,9 @@ class Program:
                 self._of[it.name], self._home[it.name] = it, name
                 for callee, _ in calls(it):
                     self._callers[callee].append(it.name)
+        for name in list(self._of):  # kernels of a GPU have the names of their instructions, without dots
+            self._of.setdefault(_kernel(name), self._of[name])
+            self._home.setdefault(_kernel(name), self._home[name])
         self.place = functools.cache(self._place)
         self.shares = functools.cache(self._shares)
         self.callers = functools.cache(self._all_callers)
@@ -66,10 +69,24 @@ class Program:
     def __contains__(self, name: str) -> bool:
         return name in self._of
 
+    def named(self, kernel: str) -> str:
+        """The name of the instruction whose kernel, or itself, has this name."""
+        return self._of[kernel].name if kernel in self._of else kernel
+
     def fits(self, ran: frozenset[str]) -> int:
         """How well the names of instructions that ran fit the program, of which all of the entry's run."""
         expected = {it.name for it in self._bodies.get("", ()) if it.opcode not in _NEVER_RUN}
-        return len(ran & self._of.keys()) - len(expected - ran)
+        return len(ran & self._of.keys()) - len(
+            {name for name in expected if not ran & {name, _kernel(name)}}
+        )
+
+    @functools.cached_property
+    def shares_of_libraries(self) -> Shares:
+        """The places of all products and convolutions that libraries compute, whose kernels have names of their own."""
+        work: dict[Place, float] = defaultdict(float)
+        for name in [it.name for body in self._bodies.values() for it in body if it.opcode == "custom-call"]:
+            self._add_work(name, work)
+        return _normalized(work) or {NOWHERE: 1.0}
 
     def _place(self, name: str) -> Place:
         """Where an instruction comes from; for one that XLA made, where the nearest of its operands or callers does."""
@@ -101,10 +118,7 @@ class Program:
         """The places that an instruction works for, with parts that sum to 1."""
         work: dict[Place, float] = defaultdict(float)
         self._add_work(name, work)
-        total = sum(work.values())
-        if not total:
-            return {self.place(name): 1.0}
-        return {place: each / total for place, each in work.items() if each}
+        return _normalized(work) or {self.place(name): 1.0}
 
     def _add_work(self, name: str, work: dict[Place, float]) -> None:
         inside = [callee for callee, _ in calls(self._of[name])]
@@ -114,6 +128,15 @@ class Program:
         for callee in inside:
             for it in self._bodies.get(callee, ()):
                 self._add_work(it.name, work)
+
+
+def _kernel(name: str) -> str:
+    return re.sub(r"\W", "_", name)
+
+
+def _normalized(work: dict[Place, float]) -> Shares:
+    total = sum(work.values())
+    return {place: each / total for place, each in work.items() if each} if total else {}
 
 
 def _place(frames: tuple[Origin, ...], name: str) -> Place:
