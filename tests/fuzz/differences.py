@@ -319,6 +319,7 @@ KNOWN = [
     ),
     ("value", r"didax \[-?0\..*jax \[nan.*special\.polygamma\(", "polygamma at infinity"),
     ("jax refuses", r"ZeroDivisionError: integer modulo by zero", "faults of jax"),
+    ("jax refuses", r"KeyError: Var\(id=", "faults of jax"),
     (
         "value",
         r"didax \[nan.*jax \[\d.*dynamic_update_slice_in_dim\(.*shard_map\(",
