@@ -4,20 +4,18 @@
 # Chapter 1. Arrays and primitives
 
 import itertools
+from collections import namedtuple
 from contextvars import ContextVar, copy_context
 from functools import cache, partial, reduce
-from typing import NamedTuple
 
 import numpy as np
 
 FLOAT, BOOL, INT = map(np.dtype, ("float32", "bool", "int32"))
 
 
-class ShapedArray(NamedTuple):
+class ShapedArray(namedtuple("ShapedArray", "shape dtype")):
     """The type of an array: its shape and its dtype, without its numbers."""
 
-    shape: tuple
-    dtype: np.dtype
     weak_type = False  # XLA's client asks for it
 
     def __repr__(self):
@@ -46,18 +44,16 @@ class ConcreteArray(Array):
     """An array with its numbers: float32, or bool."""
 
     def __init__(self, value):
-        value = np.asarray(value)
-        self.value = value if value.dtype == BOOL else value.astype(FLOAT)
-        self.aval = ShapedArray(value.shape, self.value.dtype)
+        self.value = np.asarray(value, BOOL if np.asarray(value).dtype == BOOL else FLOAT)
+        self.aval = ShapedArray(self.value.shape, self.value.dtype)
 
     __bool__ = lambda self: bool(self.value)
     __float__ = lambda self: float(self.value)
     __repr__ = lambda self: f"Array({number(self.value)}, {self.aval})"
 
 
-def number(value):
-    """The text of NumPy's numbers, with four decimals."""
-    return np.array2string(value, precision=4, separator=", ")
+# The text of NumPy's numbers, with four decimals.
+number = partial(np.array2string, precision=4, separator=", ")
 
 
 def array(x):
@@ -107,9 +103,8 @@ class Trace:
     def __init__(self, parent, *extra):
         self.parent, self.extra = parent, extra
 
-    def owns(self, x):
-        """Is this value a tracer of mine?"""
-        return isinstance(x, Tracer) and x.trace is self
+    # Is this value a tracer of mine?
+    owns = lambda self, x: isinstance(x, Tracer) and x.trace is self
 
 
 class EagerTrace(Trace):
@@ -119,8 +114,7 @@ class EagerTrace(Trace):
         if lost := [x for x in args if not isinstance(x, ConcreteArray)]:
             raise TypeError(f"{lost[0]} was used outside of the transformation that made it.")
         with np.errstate(all="ignore"):
-            outs = primitive.eager(*[x.value for x in args], **params)
-        return list(map(ConcreteArray, outs))
+            return list(map(ConcreteArray, primitive.eager(*[x.value for x in args], **params)))
 
 
 current_trace_var = ContextVar("current_trace", default=EagerTrace(None))
@@ -178,9 +172,8 @@ class Elementwise(Primitive):
         return [share(*cts, None, *args) if isinstance(x, Var) else None for share, x in pairs]
 
 
-def direction(name):
-    """What StableHLO's comparison compares by: GT is greater than, NE not equal."""
-    return f"comparison_direction = #stablehlo<comparison_direction {name}>"
+# What StableHLO's comparison compares by: GT is greater than, NE not equal.
+direction = "comparison_direction = #stablehlo<comparison_direction {}>".format
 
 
 def broadcast_to(x, shape):
@@ -254,8 +247,7 @@ class Tracer(Array):
     def __bool__(self):
         raise TypeError(f"Python cannot branch on {self}: use cond or where.")
 
-    def __repr__(self):
-        return f"Traced<{self.aval}>({type(self.trace).__name__})"
+    __repr__ = lambda self: f"Traced<{self.aval}>({type(self.trace).__name__})"
 
 
 class PairTrace(Trace):
@@ -280,8 +272,7 @@ class PairTrace(Trace):
 
     def run(self, fun, values, beside):
         """`fun` on tracers, with this trace current: the two parts of its results."""
-        outs = run_under(self, fun, *map(self.join, values, beside))
-        return tuple(zip(*map(self.split, outs)))
+        return zip(*map(self.split, run_under(self, fun, *map(self.join, values, beside))))
 
 
 class JVPTrace(PairTrace):
@@ -297,13 +288,8 @@ def jvp_flat(fun, primals, tangents):
 
 
 def instantiate(tangents, avals):
-    """Tangents of values of these types, with zeros for those that vanish."""
-    return [zeros(tangent_aval(aval)) if t is None else t for t, aval in zip(tangents, avals)]
-
-
-def tangent_aval(aval):
-    """The type of a tangent: numbers; those of bools are always zero."""
-    return aval._replace(dtype=FLOAT)
+    """Tangents of values of these types: numbers, zeros where they vanish, as those of bools do."""
+    return [zeros(x._replace(dtype=FLOAT)) if t is None else t for t, x in zip(tangents, avals)]
 
 
 def tree_leaves(tree):
@@ -348,10 +334,9 @@ def repeat_unbatched(size, args, dims):
     return [broadcast(x, axis=0, size=size) if d is None else x for x, d in zip(args, dims)]
 
 
-def vmap_flat(fun, size, args):
+def vmap_flat(fun, size, xs):
     """Results of `fun` on a batch, all of them with a batch axis."""
-    trace = BatchTrace(current_trace(), size)
-    return repeat_unbatched(size, *trace.run(fun, args, [0] * len(args)))
+    return repeat_unbatched(size, *BatchTrace(current_trace(), size).run(fun, xs, [0] * len(xs)))
 
 
 def vmap(f):
@@ -365,8 +350,6 @@ def vmap(f):
 
 
 # Chapter 3. Programs as data
-
-from collections import namedtuple
 
 
 class Var:
@@ -394,9 +377,7 @@ class Jaxpr:
                 return number(x.value)
             return names.setdefault(x, chr(97 + len(names) % 26) + "'" * (len(names) // 26))
 
-        def typed(xs):
-            return " ".join(f"{text(x)}:{x.aval}" for x in xs)
-
+        typed = lambda xs: " ".join(f"{text(x)}:{x.aval}" for x in xs)
         lines = [f"{{ lambda {typed(self.invars)} . let"]
         for eqn in self.eqns:
             params = " ".join(f"{name}={value}" for name, value in eqn.params.items())
@@ -614,8 +595,8 @@ class Call(Primitive):
 
     def jvp(self, primals, tangents, *, jaxprs, **params):
         known, unknown = linearize_jaxprs(jaxprs)
-        outs = self.bind(*primals, jaxprs=known, **params)
-        outs, residuals = split_at(outs, len(jaxprs[0].outvars))
+        n = len(jaxprs[0].outvars)
+        outs, residuals = split_at(self.bind(*primals, jaxprs=known, **params), n)
         tangents = instantiate(tangents, avals_of(primals))[self.lead :]
         operands = [*primals[: self.lead], *tangents, *residuals]
         return outs, self.bind(*operands, jaxprs=unknown, **params)
@@ -666,7 +647,7 @@ def linearize_flat(fun, primals):
         outs[:], out_dots = jvp_flat(fun, primals, tangents)
         return out_dots
 
-    avals = map(tangent_aval, avals_of(primals))
+    avals = [aval._replace(dtype=FLOAT) for aval in avals_of(primals)]
     return outs, *trace_to_jaxpr(derivative, avals, PartialEvalTrace)
 
 
@@ -674,10 +655,7 @@ def linearize(f, *primals):
     """`f(*primals)`, and its derivative there, a function of tangents."""
     fun, leaves, unflatten = flat_function(f, primals)
     outs, program, residuals = linearize_flat(fun, leaves)
-
-    def f_jvp(*tangents):
-        return unflatten(eval_jaxpr(program, *tree_leaves(tangents), *residuals))
-
+    f_jvp = lambda *tangents: unflatten(eval_jaxpr(program, *tree_leaves(tangents), *residuals))
     return unflatten(outs), f_jvp
 
 
@@ -703,11 +681,7 @@ def vjp(f, *primals):
     """`f(*primals)`, and the function from a cotangent of the result to those of the arguments."""
     fun, leaves, unflatten = flat_function(f, primals)
     outs, program, residuals = linearize_flat(fun, leaves)
-
-    def f_vjp(cotangent):
-        found = backward(program, residuals, tree_leaves(cotangent))
-        return tree_unflatten(primals, iter(found))
-
+    f_vjp = lambda ct: tree_unflatten(primals, iter(backward(program, residuals, tree_leaves(ct))))
     return unflatten(outs), f_vjp
 
 
@@ -798,8 +772,8 @@ class Cond(Call):
         if dims[0] is None:
             return super().batch(size, args, dims, jaxprs=jaxprs)
         runs = [jit_p.batch(size, args[1:], dims[1:], jaxprs=(jaxpr,))[0] for jaxpr in jaxprs]
-        choose = vmap(where)  # one bool for a whole element
-        return [choose(args[0], x, y) for x, y in zip(*runs)], [0] * len(runs[0])
+        # Under vmap there is one bool for a whole element.
+        return [vmap(where)(args[0], x, y) for x, y in zip(*runs)], [0] * len(runs[0])
 
 
 cond_p = Cond("cond")
@@ -883,8 +857,7 @@ def scan(f, init, xs, reverse=False):
     first, stacks = split_at(leaves, len(tree_leaves(init)))
     jaxpr, captured = trace_to_jaxpr(fun, [*avals_of(first), *map(row, avals_of(stacks))])
     # What the function captured is carried too, unchanged.
-    n = len(captured)
     invars, last = split_at(jaxpr.invars, len(leaves))
     jaxpr = Jaxpr([*last, *invars], jaxpr.eqns, [*last, *jaxpr.outvars])
-    params = {"carry": n + len(first), "length": stacks[0].shape[-1], "reverse": reverse}
-    return unflatten(scan_p.bind(*captured, *leaves, jaxprs=(jaxpr,), **params)[n:])
+    params = {"carry": len(last) + len(first), "length": stacks[0].shape[-1], "reverse": reverse}
+    return unflatten(scan_p.bind(*captured, *leaves, jaxprs=(jaxpr,), **params)[len(last) :])
