@@ -14,11 +14,13 @@ from weakref import WeakKeyDictionary
 from didax.core import sharding as shardings
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, Var
-from didax.core.mesh import AbstractMesh, Mesh
-from didax.core.sharding import NamedSharding
+from didax.core.memory import DEVICE
+from didax.core.mesh import AbstractMesh, Mesh, mesh_of_device
+from didax.core.sharding import NamedSharding, PartitionSpec, checked_memory_kind
+from didax.passes.memories import memories_of_results
 from didax.primitives.shard_map import shard_map_p
 from didax.primitives.sharding import sharding_constraint_p
-from didax.runtime.array import ConcreteArray
+from didax.runtime.array import ConcreteArray, HostArray, default_device, on_device
 from didax.runtime.explicit import mesh_of
 from didax.runtime.sharded import ShardedArray, place
 from didax.xla.device_text import Partition
@@ -53,14 +55,24 @@ def partition_of(
     meshes = [*[layout.concrete_mesh for layout in layouts if layout is not None], *_meshes_in(jaxpr)]
     if not meshes and shardings.in_types:
         meshes = [mesh_of(mesh, ()) for mesh in _meshes_in(jaxpr, AbstractMesh)[:1]]
+    memories = memories_of_results(jaxpr, [None if s is None else s.kind for s in layouts])
+    if not meshes and any(memories):
+        meshes = [mesh_of_device(default_device() if here is None else here[0])]
     if not meshes:
         return None
     _check_devices(jaxpr, meshes, args)
+    _check_memories(jaxpr, meshes[0], memories)
     if shardings.in_types:
         # Where an argument leaves it to the partitioner, the partitioner chooses the layouts of the results, too.
         meshes = sorted(dict.fromkeys(meshes), key=lambda mesh: bool(mesh.explicit_axes))
-        return Partition(meshes[0], tuple(layouts), tuple(meshes), _stated(jaxpr))
-    return Partition(meshes[0], tuple(layouts), results=_stated(jaxpr))
+        return Partition(meshes[0], tuple(layouts), tuple(meshes), _stated(jaxpr), memories)
+    return Partition(meshes[0], tuple(layouts), results=_stated(jaxpr), memories=memories)
+
+
+def _check_memories(jaxpr: Jaxpr, mesh: Mesh, memories: Sequence[str | None]) -> None:
+    """ValueError where a result is to lie in memory that the devices do not have."""
+    for kind in dict.fromkeys(memories):
+        checked_memory_kind(kind, mesh.devices.flat)
 
 
 def _stated(jaxpr: Jaxpr) -> tuple[NamedSharding | None, ...]:
@@ -131,10 +143,15 @@ def _devices(x: Any) -> tuple[Any, ...] | None:
 
 
 def _layout(x: Any) -> NamedSharding | None:
-    """How an array, or a `ShapeDtypeStruct` in the place of one, lies on several devices."""
-    if isinstance(x, ConcreteArray) and not isinstance(x, ShardedArray):
+    """How an array, or a `ShapeDtypeStruct` in the place of one, lies on several devices, or in memory of the host."""
+    if isinstance(x, ConcreteArray) and not isinstance(x, ShardedArray | HostArray):
         return None
     sharding = getattr(x, "sharding", None)
+    if getattr(sharding, "memory_kind", None) not in (None, DEVICE) and not isinstance(
+        sharding, NamedSharding
+    ):
+        (device,) = sharding.device_set  # type: ignore[union-attr]
+        return NamedSharding(mesh_of_device(device), PartitionSpec(), memory_kind=sharding.memory_kind)  # type: ignore[union-attr]
     if not isinstance(sharding, NamedSharding) or not sharding.mesh.axis_names:
         return None  # an aval that no mesh splits has a mesh without axes
     return sharding
@@ -177,6 +194,6 @@ def buffers_for(layouts: Sequence[NamedSharding], args: Sequence[Any]) -> list[A
 def results_of(executable: Any, outs: Sequence[Any]) -> list[ConcreteArray]:
     """The results of a run as arrays."""
     return [
-        ShardedArray(aval, out, sharding)
+        on_device(aval, out) if sharding.is_one_device else ShardedArray(aval, out, sharding)
         for aval, out, sharding in zip(executable.out_avals, outs, executable.out_shardings, strict=True)
     ]

@@ -92,11 +92,13 @@ class PartitionedExecutable(Executable):
             layout_found(partition, sharding, aval.ndim)
             for sharding, aval in zip(found, out_avals, strict=True)
         ]
-        self.out_shardings = _as_stated(
-            chosen, partition, [a.ndim for a in in_avals], [a.ndim for a in out_avals]
-        )
+        stated = _as_stated(chosen, partition, [a.ndim for a in in_avals], [a.ndim for a in out_avals])
+        memories = partition.memories or [None] * len(out_avals)
+        self.out_shardings = [
+            s if kind is None else s.with_memory_kind(kind) for s, kind in zip(stated, memories, strict=True)
+        ]
         self.handlers = [
-            _result_handler(aval.physical, xla_sharding(sharding))
+            _result_handler(aval.physical, _place_of(sharding))
             for aval, sharding in zip(out_avals, self.out_shardings, strict=True)
         ]
 
@@ -118,12 +120,20 @@ class PartitionedExecutable(Executable):
             )
 
 
+def _place_of(sharding: NamedSharding) -> Any:
+    """The sharding as jaxlib's arrays hold it: that of one device where the mesh stands for a device alone."""
+    if sharding.is_one_device:
+        return backend().in_memory(sharding.devices[0], sharding.kind)
+    return xla_sharding(sharding)
+
+
 def _as_stated(
     found: Sequence[NamedSharding], partition: Partition, in_ndims: Sequence[int], out_ndims: Sequence[int]
 ) -> list[NamedSharding]:
     """The layouts of results in the user's words: as the program says it, or as one says it of an argument."""
-    arguments = [(s, n) for s, n in zip(partition.arguments, in_ndims, strict=True) if s is not None]
-    results = partition.results or (None,) * len(out_ndims)
+    laid_out = zip(partition.arguments, in_ndims, strict=True)
+    arguments = [(s.on_device, n) for s, n in laid_out if s is not None]
+    results = [None if s is None else s.on_device for s in partition.results or (None,) * len(out_ndims)]
 
     def worded(sharding: NamedSharding, stated: NamedSharding | None, ndim: int) -> NamedSharding:
         words = [stated, *[s for s, n in arguments if n == ndim]]
@@ -151,7 +161,7 @@ class CallingPartitionedExecutable(PartitionedExecutable):
         self._places: dict[Backend, tuple[tuple[Any, ...], Any]] = {}
         self.partition = partition
         number = NamedSharding(partition.mesh, PartitionSpec())
-        given = Partition(partition.mesh, (number, *partition.arguments))
+        given = Partition(partition.mesh, (number, *partition.arguments), memories=partition.memories)
         _, loaded = self._place(calling_backend(0, len(partition.devices)))
         super().__init__(loaded, [_INT64, *in_avals], out_avals, given)
         self.in_shardings = self.in_shardings[1:]
@@ -253,7 +263,7 @@ class SharedCallingExecutable(SharedExecutable):
         callbacks: Sequence[HostCallback],
     ):
         number = NamedSharding(partition.mesh, PartitionSpec())
-        given = Partition(partition.mesh, (number, *partition.arguments))
+        given = Partition(partition.mesh, (number, *partition.arguments), memories=partition.memories)
         super().__init__(loaded, [_INT64, *in_avals], out_avals, given)
         self.in_shardings = self.in_shardings[1:]
         self._callbacks = callbacks

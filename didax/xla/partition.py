@@ -29,11 +29,15 @@ from didax.xla.device_text import Partition
 class XlaSharding(xe.Sharding):
     """A sharding as jaxlib's arrays hold it."""
 
-    memory_kind = _memory_kind = None
+    memory_kind: str | None = (
+        None  # of the class as well: JAX, where it is loaded, makes properties of the base
+    )
+    _memory_kind: str | None = None
 
     def __init__(self, sharding: Sharding):
         super().__init__()
         self.sharding = sharding
+        self.memory_kind = self._memory_kind = getattr(sharding, "kind", None)
         self._devices = xe.DeviceList(sharding.devices)
 
     @property
@@ -171,19 +175,26 @@ def moved_shards(
     counts, _ = sharding.parts(aval.ndim)
     lengths = [n // count for n, count in zip(aval.shape, counts, strict=True)]
     part = physical.update(shape=(*lengths, *physical.shape[aval.ndim :]), sharding=None)
-    parts = shards_of(buffer, part, sharding.devices, client.shardings)
+    parts = shards_of(buffer, part, sharding.devices, client)
     return put_shards([to_host(x, part) for x in parts], physical, wanted)
 
 
-def shards_of(buffer: Any, aval: ShapedArray, devices: Sequence[Any], single: Any = None) -> list[Any]:
+def shards_of(buffer: Any, aval: ShapedArray, devices: Sequence[Any], client: Any = None) -> list[Any]:
     """The parts of an array of XLA's, each of the given type, as arrays on one device each: these, in their order."""
     with _jax_not_imported():
         parts = list(buffer._arrays)
-    single = backend().shardings if single is None else single
+    client, kind = client or backend(), buffer._sharding.memory_kind
     return [
-        xe.ArrayImpl(aval, single[device], [part], committed=True, _skip_checks=True)
+        xe.ArrayImpl(aval, client.in_memory(device, kind), [part], committed=True, _skip_checks=True)
         for part, device in zip(parts, devices, strict=True)
     ]
+
+
+def in_memory(buffer: Any, sharding: NamedSharding) -> Any:
+    """An array of XLA's with the same parts on the same devices, in the memory that the sharding says."""
+    devices, found = [xe.DeviceList(sharding.devices)], [xla_sharding(sharding)]
+    reused = [xe.ArrayCopySemantics.REUSE_INPUT]
+    return xe.batched_copy_array_to_devices_with_sharding([buffer], devices, found, reused)[0]
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from didax.core.jaxpr import Jaxpr
 from didax.passes.simplify import simplify_jaxpr
 from didax.primitives.control_flow.layout import BodyLayout, split_at
 from didax.primitives.control_flow.order import read_before_writing
+from didax.primitives.sharding import memory_p
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value
 
@@ -155,7 +156,8 @@ class ScanWriter(NamedTuple):
         # XLA makes one array of equal constants, and copies that array for each loop that writes into it. So each array
         # has another value, below a limit that every dtype of so many bytes holds (float0 is written as booleans).
         values = [next(ctx.counter) % (1 << max(8 * aval.dtype.itemsize - 7, 0)) for aval in avals]
-        earlier = next((x for x in self.xs if x.name in ctx.of_loops and 0 not in x.aval.shape), None)
+        readable = [x for x in self._in_device_memory() if x.name in ctx.of_loops and 0 not in x.aval.shape]
+        earlier = readable[0] if readable else None
         if earlier is None or ctx.module.partitioned_here:
             return [ctx.constant(value, aval) for value, aval in zip(values, avals, strict=True)]
         # XLA fills arrays of constants before all loops, and each takes memory of its own. An array that is made of an
@@ -166,6 +168,12 @@ class ScanWriter(NamedTuple):
             number = ctx.op("add", [ctx.convert(corner, aval.dtype), ctx.scalar(value, aval.dtype)])
             outs.append(ctx.fill(number, aval))
         return outs
+
+    def _in_device_memory(self) -> list[Value]:
+        """The xs but for those that lie in another memory, from which the body brings a row."""
+        brought = {eqn.invars[0] for eqn in self.body.eqns if eqn.primitive is memory_p}
+        _, _, rows = split_at(self.body.invars, len(self.consts), self.num_carry)
+        return [x for x, row in zip(self.xs, rows, strict=True) if row not in brought]
 
     def _row_of(self, i: int) -> int:
         """The row that step `i` reads and writes."""
