@@ -225,6 +225,45 @@ def test_moves_are_linear_and_cotangents_go_to_the_memory_of_the_primal() -> Non
     np.testing.assert_allclose(dx.hessian(there)(dnp.ones(2)), -2 * np.sin(1) * np.eye(2), atol=1e-6)
 
 
+NAMES = dx.checkpoint_policies.save_and_offload_only_these_names(
+    names_which_can_be_saved=[],
+    names_which_can_be_offloaded=["h"],
+    offload_src="device",
+    offload_dst="pinned_host",
+)
+DOTS = dx.checkpoint_policies.offload_dot_with_no_batch_dims("device", "pinned_host")
+
+
+def layer(x: Any, w: Any) -> Any:
+    return dnp.cos(dx.checkpoint_name(dnp.sin(x @ w), "h"))
+
+
+def in_a_loop(layer: Any, ws: Any, x: Any) -> Any:
+    return lax.scan(lambda x, w: (layer(x, w), None), x, ws)[0].sum()
+
+
+def written_out(layer: Any, ws: Any, x: Any) -> Any:
+    return functools.reduce(layer, list(ws), x).sum()
+
+
+@pytest.mark.parametrize("policy", [NAMES, DOTS])
+@pytest.mark.parametrize("network", [written_out, in_a_loop])
+def test_policies_offload_residuals_to_host_memory(network: Any, policy: Any) -> None:
+    ws, x = np.linspace(-1, 1, 32, dtype="float32").reshape(2, 4, 4), np.ones((3, 4), "float32")
+    offloaded = functools.partial(network, dx.checkpoint(layer, policy=policy))
+    wanted = dx.grad(functools.partial(network, layer))(ws, x)
+    for grad in (dx.grad(offloaded), dx.jit(dx.grad(offloaded))):
+        np.testing.assert_allclose(grad(ws, x), wanted, atol=1e-5)
+        assert kind(grad(ws, x)) == "device"
+    _, back = dx.vjp(offloaded, ws, x)
+    kept = [y.sharding.memory_kind for y in dx.tree.leaves(back) if isinstance(y, dx.Array)]
+    count = 2 if network is written_out else 1
+    assert kept.count("pinned_host") == count
+    found = dx.ad_checkpoint.saved_residuals(offloaded, ws, x)
+    assert len([r for r in found if r.origin.endswith(", in pinned_host")]) == count
+    assert sorted(moves(dx.grad(offloaded), ws, x)) == ["device"] * count + ["pinned_host"] * count
+
+
 def test_calls_on_one_device_are_as_short_when_other_arrays_lie_in_host_memory() -> None:
     x, f = dx.device_put(X), dx.jit(lambda x: x + 1)
     before = [f(x) is None or f(x) is None or python_calls(f, x), python_calls(lambda: x + 1)]

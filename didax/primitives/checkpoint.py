@@ -24,13 +24,16 @@ from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from didax.core.rule_types import check_parts
+from didax.core.sharding import use_shardings
 from didax.passes.key_reuse import summarise
+from didax.passes.memories import as_they_lie
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives import padded, split
 from didax.primitives.call import Call, fill_zeros
 from didax.primitives.control_flow.common import run_compiled
 from didax.primitives.control_flow.layout import nonzero, where_false, where_true
 from didax.primitives.shape import LinearUnary
+from didax.primitives.sharding import memory_p
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
@@ -50,7 +53,7 @@ class Verdict(enum.Enum):
 
 
 class Offloadable(NamedTuple):
-    """A policy's answer for values to be kept in another memory; Didax saves them where they are.
+    """A policy's answer for values to be kept in memory of the kind `dst`, and brought back to `src`.
 
     >>> Offloadable("device", "pinned_host")
     Offloadable(src='device', dst='pinned_host')
@@ -161,6 +164,8 @@ class CheckpointName(LinearUnary):
     ) -> tuple[Any, int | None]:
         return self.bind(args[0], name=name), dims[0]
 
+    memories = staticmethod(as_they_lie)
+
 
 checkpoint_p = Checkpoint("checkpoint")
 checkpoint_name_p = CheckpointName("name")
@@ -209,6 +214,10 @@ def divide(jaxpr: Jaxpr, wanted: tuple[bool, ...], policy: Policy | None) -> Spl
     saved: list[Var] = []
     for eqn in reversed(jaxpr.eqns):
         first, repeated, kept = _divide_eqn(eqn, tuple(v in needed for v in eqn.outvars), policy)
+        if kept and (how := _offload(policy, eqn)) is not None:
+            kept, away, back = _offloaded(kept, how)
+            forward += away
+            again += back
         forward.append(first)
         if repeated is not None:
             again.append(repeated)
@@ -243,6 +252,26 @@ def _divide_eqn(
     if eqn.effects or (policy is not None and _saves(policy, eqn)):
         return eqn, None, [v for v, need in zip(eqn.outvars, needed, strict=True) if need]
     return eqn, eqn, ()
+
+
+def _offload(policy: Policy | None, eqn: Eqn) -> Offloadable | None:
+    """How what is saved of the results of an equation is offloaded, if the policy says so; None where it stays."""
+    if policy is None or eqn.primitive.recompute is not None:  # which has asked about the equations inside
+        return None
+    verdict = policy(eqn.primitive, *[x.aval for x in eqn.invars], **eqn.params)
+    return verdict if isinstance(verdict, Offloadable) else None
+
+
+def _offloaded(values: Sequence[Var], how: Offloadable) -> tuple[list[Var], list[Eqn], list[Eqn]]:
+    """Values in another memory, the equations that move them there, and those that bring them back."""
+    use_shardings()
+    there = [Var(v.aval) for v in values]
+    away, back = {"kind": how.dst, "source": how.src}, {"kind": how.src, "source": how.dst}
+    moves = [
+        (Eqn(memory_p, [v], away, [w]), Eqn(memory_p, [w], back, [v]))
+        for v, w in zip(values, there, strict=True)
+    ]
+    return there, [move for move, _ in moves], [move for _, move in moves]
 
 
 def _saves(policy: Policy, eqn: Eqn) -> bool:
