@@ -181,7 +181,7 @@ def _put(x: Any, device: Any, source: Any) -> Any:
             x = memory_p.bind(x, kind=DEVICE, source=here)
         return constrained(narrowed_scalar(x), as_sharding("device_put", device))
     kind = device.kind if isinstance(device, Space) else getattr(device, "memory_kind", None)
-    moves = kind is not None and (kind != DEVICE or shardings.in_use)
+    moves = kind is not None and (kind != DEVICE or shardings.in_memories)
     if moves and (isinstance(x, Tracer) or isinstance(device, Space)):
         return _put_in_memory(x, kind or DEVICE, source)
     if isinstance(device, Space):
@@ -215,7 +215,7 @@ def _put_in_memory(x: Any, kind: str, source: Any) -> Any:
     """The array in memory of that kind, on the devices where it is; `source` is the memory that it is in."""
     x = narrowed_scalar(x)
     here = _memory_known(x, source)
-    shardings.use_shardings()
+    shardings.use_memories()
     return memory_p.bind(x, kind=kind) if here == DEVICE else memory_p.bind(x, kind=kind, source=here)
 
 

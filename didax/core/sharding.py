@@ -23,7 +23,8 @@ from didax.core.mesh import ONE_DEVICE, AbstractMesh, Mesh, current_mesh, is_loc
 
 Index = tuple[slice, ...]
 Parts = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
-in_use = False  # whether a sharding over devices, or a memory, was ever named: spares programs the question
+in_use = False  # whether a sharding over devices of a mesh, or in a memory, was ever made: spares programs the question
+in_memories = False  # whether a memory other than that of the device was ever named: spares them one more
 in_types = False  # whether a mesh with explicit axes was ever used: spares interpreters the question
 
 
@@ -320,14 +321,14 @@ def checked_memory_kind(kind: str | None, devices: Iterable[Any]) -> str | None:
                     fix="Name one of these, or leave the memory kind out.",
                 )
             )
-    use_shardings()
+    use_memories()
     return kind
 
 
-def use_shardings() -> None:
-    """Called before the first value lies elsewhere than in the memory of one device."""
-    global in_use
-    in_use = True
+def use_memories() -> None:
+    """Called before the first value lies elsewhere than in the memory of its device."""
+    global in_use, in_memories
+    in_use = in_memories = True
 
 
 class NamedSharding(Sharding):
@@ -340,10 +341,11 @@ class NamedSharding(Sharding):
     (4, 2)
     """
 
-    __slots__ = ("_parts", "_typed", "kind", "mesh", "spec")
+    __slots__ = ("_parts", "_typed", "kind", "memory_kind", "mesh", "spec")  # pyright: ignore[reportIncompatibleMethodOverride]
     mesh: AbstractMesh
     spec: PartitionSpec
     kind: str | None  # of memory; None for that of the devices
+    memory_kind: str | None  # the same by its name; None without devices
     _parts: dict[int, Parts]
     _typed: dict[int, NamedSharding | None]
 
@@ -368,6 +370,7 @@ class NamedSharding(Sharding):
             in_types = in_types or bool(mesh.explicit_axes)
             found = object.__new__(cls)
             found.mesh, found.spec, found.kind, found._parts, found._typed = mesh, spec, kind, {}, {}
+            found.memory_kind = kind or (DEVICE if isinstance(mesh, Mesh) else None)
             _named[key] = found
         return found
 
@@ -438,11 +441,6 @@ class NamedSharding(Sharding):
         if PartitionSpec.UNCONSTRAINED not in self.spec.partitions:
             return self
         return self.update(spec=[None if e is PartitionSpec.UNCONSTRAINED else e for e in self.spec])
-
-    @property
-    def memory_kind(self) -> str | None:
-        """The kind of memory that the array lies in; None without devices."""
-        return self.kind or (DEVICE if isinstance(self.mesh, Mesh) else None)
 
     @property
     def devices(self) -> tuple[Any, ...]:

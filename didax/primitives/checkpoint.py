@@ -24,7 +24,7 @@ from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from didax.core.rule_types import check_parts
-from didax.core.sharding import use_shardings
+from didax.core.sharding import use_memories
 from didax.passes.key_reuse import summarise
 from didax.passes.memories import as_they_lie
 from didax.passes.simplify import dce_jaxpr
@@ -264,7 +264,7 @@ def _offload(policy: Policy | None, eqn: Eqn) -> Offloadable | None:
 
 def _offloaded(values: Sequence[Var], how: Offloadable) -> tuple[list[Var], list[Eqn], list[Eqn]]:
     """Values in another memory, the equations that move them there, and those that bring them back."""
-    use_shardings()
+    use_memories()
     there = [Var(v.aval) for v in values]
     away, back = {"kind": how.dst, "source": how.src}, {"kind": how.src, "source": how.dst}
     moves = [

@@ -508,16 +508,16 @@ def on_one_device(x: ConcreteArray, device: Any, kind: str = DEVICE) -> Concrete
 
     Where they lie there already, the two arrays share a buffer.
     """
-    floor, mine = _device_floor(), x
+    mine = x
     if kind == DEVICE and type(x) is not HostArray:
         # An array with a host value gives it to a new array, which gets a buffer of its own: deleting or donating the
         # one array leaves the other as it is.
         mine = x if x._value is None else ConcreteArray(x.aval, x._value)
         buffer = mine.device_buffer(device)
     elif x._buffer is None:
-        buffer = floor.put_in_memory(x.host_value(), x.aval, device, kind)
+        buffer = _device_floor().put_in_memory(x.host_value(), x.aval, device, kind)
     else:
-        buffer = floor.copy_to_device(x.device_buffer(), device, kind)
+        buffer = _device_floor().copy_to_device(x.device_buffer(), device, kind)
     placed = on_device(x.aval, buffer)
     join_sharers(mine, placed)
     return with_keys(placed, keys_of(x))

@@ -352,9 +352,13 @@ class CallingExecutable(Executable):
         found = self._places.get(client)
         if found is None:
             device = self.device if client is backend() else client.default_device
-            handlers = [_result_handler(aval.physical, client.shardings[device]) for aval in self.out_avals]
+            places = self._places_of_results(client, device)
+            handlers = [_result_handler(a.physical, s) for a, s in zip(self.out_avals, places, strict=True)]
             found = self._places[client] = device, self._load(client, (device,)), handlers
         return found
+
+    def _places_of_results(self, client: Backend, device: Any) -> list[Any]:
+        return [client.shardings[device]] * len(self.out_avals)
 
     def run(self, buffers: list[Any]) -> list[Any]:
         """Run the program; results are device buffers."""
@@ -391,6 +395,29 @@ class CallingExecutable(Executable):
 
         results = _executed(loaded, Run(self._callbacks), put_number, buffers)
         return results.consume_with_handlers(handlers, False)
+
+
+class CallingOneDeviceExecutable(CallingExecutable):
+    """A compiled program on one GPU that calls Python, and of which arguments or results may lie in host memory."""
+
+    __slots__ = ("in_shardings", "out_shardings", "partition")
+
+    def __init__(
+        self,
+        load: Callable[[Backend, tuple[Any, ...]], Any],
+        out_avals: Sequence[ShapedArray],
+        partition: Partition,
+        callbacks: Sequence[HostCallback],
+    ):
+        super().__init__(load, out_avals, partition.devices[0], callbacks)
+        whole = NamedSharding(partition.mesh, PartitionSpec())
+        self.partition = partition
+        self.in_shardings = [sharding or whole for sharding in partition.arguments]
+        memories = partition.memories or [None] * len(out_avals)
+        self.out_shardings = [whole.update(memory_kind=kind) for kind in memories]
+
+    def _places_of_results(self, client: Backend, device: Any) -> list[Any]:
+        return [client.in_memory(device, sharding.kind) for sharding in self.out_shardings]
 
 
 def _executed(loaded: Any, run: Run, put_number: Callable[[int], Any], buffers: list[Any]) -> Any:
@@ -484,6 +511,8 @@ def compile_text(
         shared = len(processes) > 1
         if shared:
             agree(job.in_force(), f"{text}\noptions: {flags}", processes)
+        if callbacks and started.platform != "cpu" and partition.is_one_device:
+            return CallingOneDeviceExecutable(load, out_avals, partition, callbacks)
         if callbacks:
             _check_may_call(callbacks)
             if shared:

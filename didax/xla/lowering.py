@@ -75,7 +75,7 @@ def lower_module(
     program that it comes from. With a `listener` the text asks XLA how it splits the values over devices that the
     program looks at. A program that is to run `alone`, in other processes, calls nothing in this one.
     """
-    if shardings.in_use:
+    if shardings.in_memories:
         held, given = ([], ()) if partition is None else (partition.argument_memories, partition.memories)
         jaxpr = in_memories(jaxpr, held, given)
         if any(held):
