@@ -201,6 +201,8 @@ class Copy(LinearUnary):
     def batch(self, axis: AxisData, args: Any, dims: Any) -> tuple[Any, int]:
         return self.bind(args[0]), dims[0]
 
+    memories = staticmethod(as_they_lie)
+
 
 class StopGradient(Primitive):
     """The same array, whose tangent vanishes to every order."""
