@@ -172,6 +172,14 @@ def test_donated_arrays_in_host_memory_are_given_to_results_there() -> None:
     other = copy.copy(x)
     y = step(step(x))
     assert kind(y) == "pinned_host" and np.array_equal(y, X + 2) and np.array_equal(other, X)
+    y = before = on_host()
+    for _ in range(3):  # repeated calls
+        y, before = step(y), y
+        assert before.is_deleted()
+    twin = dx.device_put(y, HOST)
+    assert np.array_equal(step(y), X + 4) and np.array_equal(twin, X + 3)
+    with pytest.raises(RuntimeError, match="donated or deleted"):
+        step(before)
     z = dx.jit(lambda x: x + 1, donate_argnums=0)(other)
     assert kind(z) == "device" and np.array_equal(z, X + 1)
 
@@ -262,6 +270,8 @@ def test_policies_offload_residuals_to_host_memory(network: Any, policy: Any) ->
     found = dx.ad_checkpoint.saved_residuals(offloaded, ws, x)
     assert len([r for r in found if r.origin.endswith(", in pinned_host")]) == count
     assert sorted(moves(dx.grad(offloaded), ws, x)) == ["device"] * count + ["pinned_host"] * count
+    text = dx.jit(dx.grad(offloaded)).trace(ws, x).lower(lowering_platforms=("cuda",)).as_text()
+    assert text.count("optimization_barrier") == count  # which the way back to the device waits for
 
 
 def test_calls_on_one_device_are_as_short_when_other_arrays_lie_in_host_memory() -> None:

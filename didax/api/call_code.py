@@ -327,15 +327,15 @@ class _Writer:
         if call.kept is not None:
             used = f"[leaves[i] for i in {self._name(call.kept)}]"
         self._run += [f"leaves = {self._list}"] * self._is_few + [f"used = {used}"]
-        if call.layouts is not None:
-            self._globals["buffers_for"] = buffers_for
-            buffers = f"buffers_for({self._name(call.layouts)}, used)"
-            return [], f"{self._name(call.executable)}.run(CAPTURED + {buffers})"
         taken: list[str] = []
         if call.donated is not None:
             self._globals.update(detach=donation.detach, forget=donation.forget, DONATED=call.donated)
             self._run.append("detach(used, DONATED)")
             taken = ["forget(used, DONATED, False)"]
+        if call.layouts is not None:
+            self._globals["buffers_for"] = buffers_for
+            buffers = f"buffers_for({self._name(call.layouts)}, used)"
+            return taken, f"{self._name(call.executable)}.run(CAPTURED + {buffers})"
         if self._all_plain:
             buffers = "[x.device_buffer() if (b := x._buffer) is None else b for x in used]"
         else:

@@ -98,10 +98,10 @@ def _place(jaxpr: Jaxpr, operands: Memories, here: int) -> tuple[Jaxpr, Memories
 
 
 @cached_on_jaxpr
-def _names_memories(jaxpr: Jaxpr) -> bool:
+def moves_values(jaxpr: Jaxpr) -> bool:
     """Whether an equation moves a value from one memory to another."""
     for eqn in jaxpr.eqns:
-        if any(map(_names_memories, eqn.jaxprs)):
+        if any(map(moves_values, eqn.jaxprs)):
             return True
         if eqn.primitive.memories is not None and not eqn.jaxprs:
             params, _, given = eqn.primitive.memories(eqn, _place, (None,) * len(eqn.invars))
@@ -111,7 +111,7 @@ def _names_memories(jaxpr: Jaxpr) -> bool:
 
 
 def _placed(jaxpr: Jaxpr, operands: Memories, wanted: Memories) -> tuple[Jaxpr, Memories]:
-    if any(operands) or _names_memories(jaxpr):
+    if any(operands) or moves_values(jaxpr):
         new, given = _rewritten(jaxpr, tuple(operands), tuple(wanted))
         return new, given
     return jaxpr, (None,) * len(jaxpr.outvars)

@@ -26,7 +26,7 @@ from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from didax.core.rule_types import check_parts
 from didax.core.sharding import use_memories
 from didax.passes.key_reuse import summarise
-from didax.passes.memories import as_they_lie
+from didax.passes.memories import Memories, Placing, Where, as_they_lie, moves_values
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives import padded, split
 from didax.primitives.call import Call, fill_zeros
@@ -39,7 +39,8 @@ from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import partial_eval_jaxpr
 from didax.transforms.split import Split, run_split
-from didax.xla.lowering import call
+from didax.xla.lowering import behind_barrier, call
+from didax.xla.platforms import platform
 from didax.xla.text import FunctionContext, Value
 
 Policy = Callable[..., Any]  # (primitive, *avals, **params) -> whether the equation's results may be saved
@@ -68,6 +69,8 @@ class Offloadable(NamedTuple):
 # remove optimization barriers. Nothing is merged or moved across a call that is not inlined. Its
 # operands are the residuals and the tangents or cotangents, so it starts when those are there, and the memory
 # for what it computes again is needed only then.
+# Residuals that were offloaded are brought back inside: at once, XLA would drop the way to the host and back. Its
+# passes for GPUs keep barriers, and its host offloader follows values through them, so there a barrier does instead.
 
 
 class Checkpoint(Call):
@@ -99,7 +102,10 @@ class Checkpoint(Call):
         **params: Any,
     ) -> list[Value]:
         # See Note [Recomputing late]
-        return call(ctx, jaxpr, args, inline=not (prevent_cse and differentiated))
+        late = prevent_cse and differentiated
+        if late and platform() != "cpu" and moves_values(jaxpr):
+            return call(ctx, jaxpr, behind_barrier(ctx, args))
+        return call(ctx, jaxpr, args, inline=not late)
 
     def linearize(
         self,
@@ -129,6 +135,10 @@ class Checkpoint(Call):
             return self.bind(*xs, jaxpr=half, policy=policy, **{**params, "differentiated": again})
 
         return run_split(split, where_false(args, unknown), where_true(args, unknown), run)
+
+    def memories(self, eqn: Eqn, place: Placing, operands: Memories) -> Where:
+        new, given = place(eqn.params["jaxpr"], operands, 0)
+        return {**eqn.params, "jaxpr": new}, operands, given
 
     def keys(
         self, line: Any, operands: Sequence[Any], *, jaxpr: Jaxpr, differentiated: bool, **params: Any

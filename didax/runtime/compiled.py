@@ -436,8 +436,8 @@ class Program:
             on_default = device in (None, backend().default_device) and chosen_device() is None
             captured = [x.device_buffer() for x in self._constants]
             return ReadyToRun(executable, captured, self.kept, None) if on_default else None
-        on_other = partition.is_one_device and partition.devices[0] is not backend().default_device
-        if True in self.donated or on_other:
+        alone = partition.is_one_device
+        if partition.devices[0] is not backend().default_device if alone else True in self.donated:
             return None
         n = len(self._constants)
         captured = buffers_for(executable.in_shardings[:n], self._constants)

@@ -31,6 +31,7 @@ from didax.runtime.array import (
     keys_of,
     on_device,
     on_one_device,
+    sharing,
     with_keys,
 )
 from didax.runtime.explicit import on_devices
@@ -390,11 +391,11 @@ def _check_same(array: ConcreteArray, sharding: NamedSharding) -> None:
 
 @give(memory_p, "evaluate")
 def in_memory(x: Any, *, kind: str, source: str = DEVICE) -> ConcreteArray:
-    """The array in memory of that kind, on the devices where it is; itself where it lies there already."""
+    """An array with the same contents in memory of that kind, on the devices where it is."""
     array = as_concrete(x)
     sharding = array.sharding
     if sharding.memory_kind == kind:
-        return array
+        return sharing(array)
     checked_memory_kind(kind, sharding.devices)
     if isinstance(sharding, NamedSharding):
         return place(array, sharding.with_memory_kind(kind))

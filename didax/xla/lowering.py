@@ -330,9 +330,8 @@ def call(
 ) -> list[Value]:
     """Write a call of the function of an inner jaxpr. With `one_kernel` XLA compiles it, loops and all, as a kernel."""
     if ctx.inlines:
-        if operands and not inline:  # what is computed again is not merged with what was computed before
-            text = f"stablehlo.optimization_barrier {names(operands)} : {types(operands)}"
-            operands = ctx.emit_many(text, [x.aval for x in operands])
+        if not inline:  # what is computed again is not merged with what was computed before
+            operands = behind_barrier(ctx, operands)
         return lower_jaxpr_body(ctx, _simplified(ctx.module, jaxpr), operands)
     name = function_name(ctx.module, jaxpr)
     inline = inline or _maps_within_a_map(ctx, jaxpr)
@@ -351,6 +350,14 @@ def call(
     if is_ordered:
         ctx.tokens, outs = outs[:1], outs[1:]
     return outs
+
+
+def behind_barrier(ctx: FunctionContext, operands: Sequence[Value]) -> Sequence[Value]:
+    """The same values, which are there when all of them are, and which XLA does not merge with others."""
+    if not operands:
+        return operands
+    text = f"stablehlo.optimization_barrier {names(operands)} : {types(operands)}"
+    return ctx.emit_many(text, [x.aval for x in operands])
 
 
 def _maps_within_a_map(ctx: FunctionContext, jaxpr: Jaxpr) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 from didax.core.avals import ShapedArray
 from didax.core.dims import LONGEST, is_symbolic, may_exceed
 from didax.core.jaxpr import Jaxpr
+from didax.passes.memories import moves_values
 from didax.passes.simplify import simplify_jaxpr
 from didax.primitives.control_flow.layout import BodyLayout, split_at
 from didax.primitives.control_flow.order import read_before_writing
@@ -171,7 +172,8 @@ class ScanWriter(NamedTuple):
 
     def _in_device_memory(self) -> list[Value]:
         """The xs but for those that lie in another memory, from which the body brings a row."""
-        brought = {eqn.invars[0] for eqn in self.body.eqns if eqn.primitive is memory_p}
+        moves = [e for e in self.body.eqns if e.primitive is memory_p or any(map(moves_values, e.jaxprs))]
+        brought = {x for eqn in moves for x in eqn.invars}
         _, _, rows = split_at(self.body.invars, len(self.consts), self.num_carry)
         return [x for x, row in zip(self.xs, rows, strict=True) if row not in brought]
 
