@@ -157,8 +157,11 @@ class ScanWriter(NamedTuple):
         # XLA makes one array of equal constants, and copies that array for each loop that writes into it. So each array
         # has another value, below a limit that every dtype of so many bytes holds (float0 is written as booleans).
         values = [next(ctx.counter) % (1 << max(8 * aval.dtype.itemsize - 7, 0)) for aval in avals]
-        readable = [x for x in self._in_device_memory() if x.name in ctx.of_loops and 0 not in x.aval.shape]
-        earlier = readable[0] if readable else None
+        moves = [e for e in self.body.eqns if e.primitive is memory_p or any(map(moves_values, e.jaxprs))]
+        if moves:  # rows may go to the host, whose memory XLA takes in the place of a broadcast
+            numbers = [ctx.scalar(value, aval.dtype) for value, aval in zip(values, avals, strict=True)]
+            return [ctx.fill(number, aval) for number, aval in zip(numbers, avals, strict=True)]
+        earlier = next((x for x in self.xs if x.name in ctx.of_loops and 0 not in x.aval.shape), None)
         if earlier is None or ctx.module.partitioned_here:
             return [ctx.constant(value, aval) for value, aval in zip(values, avals, strict=True)]
         # XLA fills arrays of constants before all loops, and each takes memory of its own. An array that is made of an
@@ -169,13 +172,6 @@ class ScanWriter(NamedTuple):
             number = ctx.op("add", [ctx.convert(corner, aval.dtype), ctx.scalar(value, aval.dtype)])
             outs.append(ctx.fill(number, aval))
         return outs
-
-    def _in_device_memory(self) -> list[Value]:
-        """The xs but for those that lie in another memory, from which the body brings a row."""
-        moves = [e for e in self.body.eqns if e.primitive is memory_p or any(map(moves_values, e.jaxprs))]
-        brought = {x for eqn in moves for x in eqn.invars}
-        _, _, rows = split_at(self.body.invars, len(self.consts), self.num_carry)
-        return [x for x, row in zip(self.xs, rows, strict=True) if row not in brought]
 
     def _row_of(self, i: int) -> int:
         """The row that step `i` reads and writes."""
