@@ -254,11 +254,9 @@ def _on_one_device(array: ConcreteArray, sharding: NamedSharding) -> ShardedArra
 
 def _in_memory(array: ShardedArray, sharding: NamedSharding) -> ShardedArray:
     """The array with the same parts on the same devices, in the memory that the sharding says."""
-    from didax.xla.partition import in_memory
-
-    return ShardedArray(
-        array.aval.update(sharding=sharding), in_memory(array.device_buffer(), sharding), sharding
-    )
+    kind = sharding.kind or DEVICE
+    parts = [on_one_device(shard.data, shard.device, kind) for shard in array.addressable_shards]
+    return from_shards(array.aval, sharding, parts)
 
 
 def _exchanged(array: ShardedArray, sharding: NamedSharding) -> ConcreteArray:

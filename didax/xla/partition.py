@@ -190,13 +190,6 @@ def shards_of(buffer: Any, aval: ShapedArray, devices: Sequence[Any], client: An
     ]
 
 
-def in_memory(buffer: Any, sharding: NamedSharding) -> Any:
-    """An array of XLA's with the same parts on the same devices, in the memory that the sharding says."""
-    devices, found = [xe.DeviceList(sharding.devices)], [xla_sharding(sharding)]
-    reused = [xe.ArrayCopySemantics.REUSE_INPUT]
-    return xe.batched_copy_array_to_devices_with_sharding([buffer], devices, found, reused)[0]
-
-
 @contextlib.contextmanager
 def _jax_not_imported() -> Iterator[None]:
     """jaxlib imports jax, where jax is installed, to split an array; here it finds none.
