@@ -137,6 +137,14 @@ def test_programs_take_arguments_where_they_lie_and_leave_results_where_they_put
         ]
 
 
+def test_repeated_calls_tell_memories_apart() -> None:
+    kinds = [memory.kind for memory in dx.devices()[0].addressable_memories()]
+    arrays = [dx.device_put(X, pinned().with_memory_kind(kind)) for kind in kinds]
+    f = dx.jit(lambda x: (x, x + 1))
+    for _ in range(4):
+        assert [kind(f(x)) for x in arrays] == [(name, "device") for name in kinds]
+
+
 def test_results_of_calls_and_loops_lie_where_their_bodies_put_them() -> None:
     x = on_host()
     inner = dx.jit(lambda x: (dx.device_put(x * 2, HOST), x + 1))
