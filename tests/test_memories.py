@@ -98,6 +98,7 @@ def test_a_memory_that_a_device_has_not_is_an_error_that_names_those_it_has() ->
         lambda: SingleDeviceSharding(dx.devices()[0], memory_kind="attic"),
         lambda: dx.NamedSharding(dx.make_mesh((1,), ("a",)), dx.P(), memory_kind="attic"),
         lambda: on_host().sharding.with_memory_kind("attic"),
+        lambda: dx.jit(dx.grad(dx.checkpoint(lambda x: dnp.sin(x @ x).sum(), policy=ATTIC)))(np.eye(2)),
     ):
         with pytest.raises(
             ValueError, match=r"memory kind: 'attic', device: .*\n.*memories.*: device, pinned_host"
@@ -248,6 +249,9 @@ NAMES = dx.checkpoint_policies.save_and_offload_only_these_names(
     offload_dst="pinned_host",
 )
 DOTS = dx.checkpoint_policies.offload_dot_with_no_batch_dims("device", "pinned_host")
+
+
+ATTIC = dx.checkpoint_policies.offload_dot_with_no_batch_dims("device", "attic")
 
 
 def layer(x: Any, w: Any) -> Any:

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.given import given_by
 from didax.core.jaxpr import Eqn
 from didax.core.memory import DEVICE
-from didax.core.sharding import NamedSharding, PartitionSpec
+from didax.core.sharding import NamedSharding, PartitionSpec, checked_memory_kind
 from didax.passes.memories import Memories, Placing, Where, as_they_lie
 from didax.primitives import filled, padded, split
 from didax.primitives.shape import LinearUnary
@@ -142,6 +143,10 @@ def with_layout(x: Any, layout: NamedSharding | None) -> Any:
 
 def lower_move(ctx: Any, x: Any, kind: str) -> Any:
     """Write that a value is moved to memory of that kind; on the CPU all kinds are one memory."""
+    if config.state().lowering_platform is None:
+        from didax.xla.client import backend
+
+        checked_memory_kind(kind, backend().devices[:1])
     if platform() == "cpu":
         return x
     said = (

@@ -13,6 +13,7 @@ import numpy as np
 
 from didax.core import dtypes, job
 from didax.core.avals import ShapedArray
+from didax.core.memory import DEVICE
 from didax.xla.client import Backend, backend, forked, is_forked, xe  # pyright: ignore[reportAttributeAccessIssue]
 from didax.xla.dlpack import CPU, CUDA, capsule_of_buffer, capsule_of_host, view_of_buffer
 
@@ -104,9 +105,12 @@ def start_copy_to_host(buffer: Any) -> None:
 
 
 def copy_of(buffer: Any) -> Any:
-    """A buffer with the same contents in memory of its own, on the same device."""
+    """A buffer with the same contents in memory of its own, of the same device and kind."""
     (device,) = buffer._sharding.device_set
-    return _copied(buffer, device, buffer._sharding.memory_kind, xe.ArrayCopySemantics.ALWAYS_COPY)
+    kind = buffer._sharding.memory_kind
+    if kind not in (None, DEVICE):  # not every backend of XLA copies within the host's memory
+        return put_in_memory(to_host(buffer, buffer.aval), buffer.aval, device, kind)
+    return _copied(buffer, device, None, xe.ArrayCopySemantics.ALWAYS_COPY)
 
 
 def copy_to_device(buffer: Any, device: Any, kind: str | None = None) -> Any:
