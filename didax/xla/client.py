@@ -63,7 +63,7 @@ class Backend:
 
     def in_memory(self, device: Any, kind: str | None) -> SingleDeviceSharding:
         """The sharding of arrays on a device, in memory of a kind; None for its own."""
-        return self.shardings[device] if kind in (None, DEVICE) else _in_memory(device, kind)
+        return self.shardings[device] if kind in (None, DEVICE) else sharding_of_one(device, kind)
 
 
 Device = xe.Device
@@ -155,7 +155,10 @@ class SingleDeviceSharding(xe.SingleDeviceSharding):
         return f"SingleDeviceSharding(device={self._device!r}, memory_kind={self.memory_kind})"
 
 
-_in_memory = functools.cache(lambda device, kind: SingleDeviceSharding(device, memory_kind=kind))
+@functools.cache
+def sharding_of_one(device: Any, kind: str | None) -> SingleDeviceSharding:
+    """The sharding of arrays on a device of any client, in memory of a kind; None for its own."""
+    return SingleDeviceSharding(device, memory_kind=kind)
 
 
 class ForkedBackend:

@@ -98,7 +98,7 @@ class PartitionedExecutable(Executable):
             s if kind is None else s.with_memory_kind(kind) for s, kind in zip(stated, memories, strict=True)
         ]
         self.handlers = [
-            _result_handler(aval.physical, _place_of(sharding))
+            _result_handler(aval.physical, xla_sharding(sharding))
             for aval, sharding in zip(out_avals, self.out_shardings, strict=True)
         ]
 
@@ -118,13 +118,6 @@ class PartitionedExecutable(Executable):
                     fix="Compute on one device in the callback, or start the program after this one.",
                 )
             )
-
-
-def _place_of(sharding: NamedSharding) -> Any:
-    """The sharding as jaxlib's arrays hold it: that of one device where the mesh stands for a device alone."""
-    if sharding.is_one_device:
-        return backend().in_memory(sharding.devices[0], sharding.kind)
-    return xla_sharding(sharding)
 
 
 def _as_stated(
@@ -318,10 +311,20 @@ class CallingExecutable(Executable):
     """A compiled program that calls Python. `run` returns when the program has ended, and raises what a callback
     raised.
 
-    On the CPU the program borrows the memory of its arguments, on a client of its own (`calling_backend`).
+    On the CPU the program borrows the memory of its arguments, on a client of its own (`calling_backend`). On a GPU it
+    may have a partition for this one device, which says in which memories arguments and results lie.
     """
 
-    __slots__ = ("_callbacks", "_load", "_numbers", "_places")
+    __slots__ = (
+        "_callbacks",
+        "_load",
+        "_memories",
+        "_numbers",
+        "_places",
+        "in_shardings",
+        "out_shardings",
+        "partition",
+    )
 
     def __init__(
         self,
@@ -329,10 +332,18 @@ class CallingExecutable(Executable):
         out_avals: Sequence[ShapedArray],
         device: Any,
         callbacks: Sequence[HostCallback],
+        partition: Partition | None = None,
     ):
         self._load = load
         self._callbacks = callbacks
         self._places: dict[Backend, tuple[Any, Any, list[Any]]] = {}
+        self._memories: Sequence[str | None] = (partition and partition.memories) or [None] * len(out_avals)
+        self.in_shardings = self.out_shardings = ()
+        self.partition = partition
+        if partition is not None:
+            whole = NamedSharding(partition.mesh, PartitionSpec())
+            self.in_shardings = [sharding or whole for sharding in partition.arguments]
+            self.out_shardings = [whole.update(memory_kind=kind) for kind in self._memories]
         self._numbers: dict[
             tuple[Backend, int], Any
         ] = {}  # the numbers of runs as device buffers, which programs take
@@ -352,13 +363,10 @@ class CallingExecutable(Executable):
         found = self._places.get(client)
         if found is None:
             device = self.device if client is backend() else client.default_device
-            places = self._places_of_results(client, device)
-            handlers = [_result_handler(a.physical, s) for a, s in zip(self.out_avals, places, strict=True)]
+            laid = zip(self.out_avals, self._memories, strict=True)
+            handlers = [_result_handler(a.physical, client.in_memory(device, kind)) for a, kind in laid]
             found = self._places[client] = device, self._load(client, (device,)), handlers
         return found
-
-    def _places_of_results(self, client: Backend, device: Any) -> list[Any]:
-        return [client.shardings[device]] * len(self.out_avals)
 
     def run(self, buffers: list[Any]) -> list[Any]:
         """Run the program; results are device buffers."""
@@ -395,29 +403,6 @@ class CallingExecutable(Executable):
 
         results = _executed(loaded, Run(self._callbacks), put_number, buffers)
         return results.consume_with_handlers(handlers, False)
-
-
-class CallingOneDeviceExecutable(CallingExecutable):
-    """A compiled program on one GPU that calls Python, and of which arguments or results may lie in host memory."""
-
-    __slots__ = ("in_shardings", "out_shardings", "partition")
-
-    def __init__(
-        self,
-        load: Callable[[Backend, tuple[Any, ...]], Any],
-        out_avals: Sequence[ShapedArray],
-        partition: Partition,
-        callbacks: Sequence[HostCallback],
-    ):
-        super().__init__(load, out_avals, partition.devices[0], callbacks)
-        whole = NamedSharding(partition.mesh, PartitionSpec())
-        self.partition = partition
-        self.in_shardings = [sharding or whole for sharding in partition.arguments]
-        memories = partition.memories or [None] * len(out_avals)
-        self.out_shardings = [whole.update(memory_kind=kind) for kind in memories]
-
-    def _places_of_results(self, client: Backend, device: Any) -> list[Any]:
-        return [client.in_memory(device, sharding.kind) for sharding in self.out_shardings]
 
 
 def _executed(loaded: Any, run: Run, put_number: Callable[[int], Any], buffers: list[Any]) -> Any:
@@ -512,7 +497,7 @@ def compile_text(
         if shared:
             agree(job.in_force(), f"{text}\noptions: {flags}", processes)
         if callbacks and started.platform != "cpu" and partition.is_one_device:
-            return CallingOneDeviceExecutable(load, out_avals, partition, callbacks)
+            return CallingExecutable(load, out_avals, partition.devices[0], callbacks, partition)
         if callbacks:
             _check_may_call(callbacks)
             if shared:

@@ -22,7 +22,7 @@ from didax.core.avals import ShapedArray
 from didax.core.mesh import Mesh
 from didax.core.sharding import NamedSharding, PartitionSpec, Sharding
 from didax.xla.buffers import to_host
-from didax.xla.client import backend, hlo, xe
+from didax.xla.client import backend, hlo, sharding_of_one, xe
 from didax.xla.device_text import Partition
 
 
@@ -56,8 +56,10 @@ class XlaSharding(xe.Sharding):
 _xla_shardings: WeakKeyDictionary[Sharding, XlaSharding] = WeakKeyDictionary()
 
 
-def xla_sharding(sharding: Sharding) -> XlaSharding:
-    """The sharding as jaxlib's arrays hold it, one object for each."""
+def xla_sharding(sharding: Any) -> Any:
+    """The sharding as jaxlib's arrays hold it, one object for each; of a mesh that stands for a device, that of one."""
+    if sharding.is_one_device:
+        return sharding_of_one(sharding.devices[0], sharding.kind)
     found = _xla_shardings.get(sharding)
     if found is None:
         found = _xla_shardings.setdefault(sharding, XlaSharding(sharding))
