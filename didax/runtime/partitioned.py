@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from didax.core import sharding as shardings
@@ -20,7 +20,7 @@ from didax.core.mesh import ONE_DEVICE, AbstractMesh, Mesh, mesh_of_device
 from didax.core.sharding import NamedSharding, PartitionSpec, checked_memory_kind
 from didax.passes.memories import memories_of_results
 from didax.primitives.shard_map import shard_map_p
-from didax.primitives.sharding import sharding_constraint_p
+from didax.primitives.sharding import memory_p, sharding_constraint_p
 from didax.runtime.array import ConcreteArray, HostArray, argument_buffer, default_device, on_device
 from didax.runtime.explicit import mesh_of
 from didax.runtime.sharded import ShardedArray, place
@@ -79,6 +79,8 @@ def _stated(jaxpr: Jaxpr) -> tuple[NamedSharding | None, ...]:
     for eqn in jaxpr.eqns:
         if eqn.primitive is sharding_constraint_p:
             said[eqn.outvars[0]] = eqn.params["sharding"]
+        elif eqn.primitive is memory_p and eqn.invars[0] in said:
+            said[eqn.outvars[0]] = said[cast("Var", eqn.invars[0])]
         elif eqn.primitive is shard_map_p and set(eqn.params["axes"]) == set(eqn.params["mesh"].axis_names):
             laid_out = [NamedSharding(eqn.params["mesh"], spec) for spec in eqn.params["out_specs"]]
             said.update(zip(eqn.outvars, laid_out, strict=True))
