@@ -4,9 +4,9 @@
 
 A policy is any hashable function `policy(primitive, *avals, **params)`. It is called for each equation of the
 checkpointed function and of its derivative, and says whether the results may be saved. True is a permission:
-a value that the backward pass does not need is not kept. Policies that offload save values where they are: on
-the CPU this is host memory already, and other devices keep the values in their own memory. Read next:
-`didax/primitives/checkpoint.py`, which calls the policies.
+a value that the backward pass does not need is not kept. Policies that offload keep values in the memory of the
+host, until the backward pass brings them back to the device. Read next: `didax/primitives/checkpoint.py`, which
+calls the policies.
 """
 
 from __future__ import annotations
@@ -183,13 +183,11 @@ class OffloadDots:
 def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
     """Save products of matrices without batch dimensions, offloaded from one kind of memory to another.
 
-    The values stay in the memory of their device; see the module.
-
     >>> import didax as dx, didax.numpy as dnp
     >>> policy = dx.checkpoint_policies.offload_dot_with_no_batch_dims("device", "pinned_host")
     >>> f = dx.checkpoint(lambda w, x: dnp.sin(dnp.exp(x @ w)), policy=policy)
     >>> [r.origin for r in dx.ad_checkpoint.saved_residuals(f, dnp.ones((2, 2)), dnp.ones((2, 2)))]
-    ['argument w', 'argument x', 'output of dot_general']
+    ['argument w', 'argument x', 'output of dot_general, in pinned_host']
     """
     return OffloadDots(offload_src, offload_dst)
 
@@ -221,7 +219,7 @@ def save_and_offload_only_these_names(
 ) -> Policy:
     """Save values with some names, and offload values with others from one kind of memory to another.
 
-    The values stay in the memory of their device; see the module. ValueError when a name is in both lists.
+    ValueError when a name is in both lists.
 
     >>> import didax as dx
     >>> dx.checkpoint_policies.save_and_offload_only_these_names(

@@ -452,10 +452,11 @@ def _restored_like(saved: _Saved, number: int, path: str, x: Any) -> Any:
         )
     sharding = getattr(x, "sharding", None)
     restored = _restored(saved, number, sharding)
-    if isinstance(x, PlacedArray) and isinstance(restored, ConcreteArray) and not isinstance(x, ShardedArray):
+    is_said = isinstance(x, PlacedArray) or not isinstance(x, ConcreteArray)
+    if is_said and isinstance(restored, ConcreteArray) and not isinstance(sharding, NamedSharding | None):
         from didax.api.devices import device_put
 
-        return device_put(restored, x.device)
+        return device_put(restored, sharding)
     return restored
 
 

@@ -68,6 +68,7 @@ The last column has what else a primitive states.
 | `sparsity` | which elements of the results depend on which of the operands |
 | `padded` | how it computes where axes are longer than their real length |
 | `differs`, `agree` | on which devices its results may differ, and how devices choose alike before a collective |
+| `memories` | in which memories its results lie, where not in that of the device |
 | `stage`, `replace_captured` | how it writes down functions of Python |
 | `effects` | what an application does besides computing its results |
 | `named_axes` | the mapped axes that it refers to |

@@ -354,6 +354,20 @@ MUTATIONS = [
         "tests/test_devices.py -k placement",
     ),
     Mutation(
+        "rows in host memory",
+        f"{LOOPS}/scan.py",
+        "(None if in_steps else kind for kind in xs)",
+        "(None for kind in xs)",
+        "tests/test_memories.py",
+    ),
+    Mutation(
+        "values that the program puts in host memory",
+        "didax/passes/memories.py",
+        "return [y if kind is None else _Elsewhere(y, kind) for y, kind in zip(outs, given, strict=True)]",
+        "return outs",
+        "tests/test_memories.py",
+    ),
+    Mutation(
         "extremum over devices",
         "didax/primitives/collectives.py",
         'op = "maximum" if self.name == "pmax" else "minimum"',

@@ -51,6 +51,7 @@ from didax.core.source import user_line
 from didax.runtime import donation
 from didax.runtime.array import (
     ConcreteArray,
+    HostArray,
     PlacedArray,
     argument_buffer,
     constant_buffer,
@@ -67,7 +68,7 @@ __all__ = ["call_code", "kind_of"]
 
 _FEW = 16
 _SCALARS = frozenset([bool, int, float])
-_LEAVES = frozenset([ConcreteArray, ShardedArray, PlacedArray, np.ndarray, *_SCALARS])
+_LEAVES = frozenset([ConcreteArray, ShardedArray, PlacedArray, HostArray, np.ndarray, *_SCALARS])
 _BY_IDENTITY = (types.FunctionType, types.BuiltinFunctionType, type, enum.Enum, np.dtype, types.NoneType)
 # What is raised where an argument has no type, cannot be hashed, or is no pytree: the long way says what is wrong. Any
 # other exception is one of the user's, who must get it: a handler of a signal may raise anywhere.
@@ -84,6 +85,8 @@ def kind_of(x: Any) -> Any:
         return x.aval, x.sharding
     if kind is PlacedArray:
         return x.aval, x.device, x.committed
+    if kind is HostArray:
+        return x.aval, x.sharding
     return kind, aval_of(x)
 
 
@@ -118,6 +121,7 @@ class _Writer:
         self._after: list[str] = []
         self._all_plain = all(type(x) is ConcreteArray for x in leaves)
         layouts = call.layouts
+        self._is_alone = call.is_alone
         # On several devices, where nothing has to be moved and no other process takes part:
         self._lies_right = layouts is not None and all(
             type(leaves[i]) is ShardedArray and leaves[i].sharding == layout
@@ -204,7 +208,7 @@ class _Writer:
         if kind is ConcreteArray:
             if name != "a0":
                 self._tests.append(f"type({name}) is A and {name}.aval is {self._name(x.aval)}")
-            if self._call.layouts is not None:
+            if self._call.layouts is not None and not self._is_alone:
                 self._tests.append(f"not {name}.committed")
         elif kind is ShardedArray:
             self._globals["ShardedArray"] = ShardedArray
@@ -323,15 +327,15 @@ class _Writer:
         if call.kept is not None:
             used = f"[leaves[i] for i in {self._name(call.kept)}]"
         self._run += [f"leaves = {self._list}"] * self._is_few + [f"used = {used}"]
-        if call.layouts is not None:
-            self._globals["buffers_for"] = buffers_for
-            buffers = f"buffers_for({self._name(call.layouts)}, used)"
-            return [], f"{self._name(call.executable)}.run(CAPTURED + {buffers})"
         taken: list[str] = []
         if call.donated is not None:
             self._globals.update(detach=donation.detach, forget=donation.forget, DONATED=call.donated)
             self._run.append("detach(used, DONATED)")
             taken = ["forget(used, DONATED, False)"]
+        if call.layouts is not None:
+            self._globals["buffers_for"] = buffers_for
+            buffers = f"buffers_for({self._name(call.layouts)}, used)"
+            return taken, f"{self._name(call.executable)}.run(CAPTURED + {buffers})"
         if self._all_plain:
             buffers = "[x.device_buffer() if (b := x._buffer) is None else b for x in used]"
         else:
@@ -345,10 +349,10 @@ class _Writer:
     def write_results(self) -> None:
         """Make arrays of the results, without `__init__`, which takes a fifth of a microsecond."""
         call, executable, specialization = self._call, self._call.executable, self._call.specialization
-        avals, lies = executable.out_avals, call.layouts is not None
+        avals, lies = executable.out_avals, call.layouts is not None and not self._is_alone
         if lies:
             committed, kind = "True", self._name(ShardedArray)
-        elif self._program.captures_placed:
+        elif self._is_alone or self._program.captures_placed:
             committed, kind = "True", "A"
         elif self._is_few:
             arrays = [self._leaves[i] for i in self._kept if isinstance(self._given[i], ConcreteArray)]
@@ -364,15 +368,19 @@ class _Writer:
             return [f"r{i}.{slot}" for slot in slots]
 
         shardings = executable.out_shardings if lies else [None] * len(avals)
+        kinds = [kind] * len(avals)
+        if self._is_alone:
+            host = self._name(HostArray)
+            kinds = [kind if sharding.kind is None else host for sharding in executable.out_shardings]
         if self._has_few_results:
             for i, (aval, sharding) in enumerate(zip(avals, shardings, strict=True)):
-                self._after.append(f"r{i} = new({kind})")
+                self._after.append(f"r{i} = new({kinds[i]})")
                 self._after += fill(i, self._name(aval), self._name(sharding) if lies else "")
             results = f"({''.join([f'r{i}, ' for i in range(len(avals))])})"
         else:
-            kinds = self._name([self._globals[kind]] * len(avals))
+            classes = self._name([self._globals[kind] for kind in kinds])
             each = f"zip(results, {self._name(avals)}, outs, {self._name(shardings)})"
-            self._after += [f"results = [*map(new, {kinds})]", f"for r, aval, y, sharding in {each}:"]
+            self._after += [f"results = [*map(new, {classes})]", f"for r, aval, y, sharding in {each}:"]
             self._after += [f"    {line}" for line in fill("", "aval", "sharding")]
             results = "results"
         if call.key_flow is not None:

@@ -32,6 +32,7 @@ from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.core.source import SourceLine, wraps
 from didax.primitives.call import Call
 from didax.primitives.checkpoint import Policy, checkpoint_name_p, checkpoint_p
+from didax.primitives.sharding import memory_p
 from didax.transforms.linearize import linearize_flat
 from didax.transforms.split import prune
 from didax.transforms.staging import trace_to_jaxpr, values_of
@@ -230,28 +231,34 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> list[
 
 def _residual(jaxpr: Jaxpr, v: Var, places: dict[Any, str]) -> Residual:
     nbytes = v.aval.physical.size * v.aval.physical.dtype.itemsize
-    found = _producer(jaxpr, v)
+    found, kind = _producer(jaxpr, v)
+    lies = "" if kind is None else f", in {kind}"
     if not isinstance(found, Eqn):
-        return Residual(v.aval, nbytes, places.get(found, "constant"), None)
+        return Residual(v.aval, nbytes, places.get(found, "constant") + lies, None)
     name = found.params["name"] if found.primitive is checkpoint_name_p else None
     origin = f"named {name!r}" if name is not None else f"output of {found.primitive}"
-    return Residual(v.aval, nbytes, origin, found.source)
+    return Residual(v.aval, nbytes, origin + lies, found.source)
 
 
-def _producer(jaxpr: Jaxpr, v: Atom) -> Eqn | Atom:
-    """The equation that computes a variable, looked for inside calls and loops as well; or the input that it is."""
+def _producer(jaxpr: Jaxpr, v: Atom) -> tuple[Eqn | Atom, str | None]:
+    """The equation that computes a variable, looked for inside calls and loops as well; or the input that it is.
+
+    With it comes the kind of memory that the value was moved to.
+    """
     eqn = next((eqn for eqn in jaxpr.eqns if v in eqn.outvars), None)
     if eqn is None:
-        return v
+        return v, None
+    if eqn.primitive is memory_p:
+        return _producer(jaxpr, eqn.invars[0])[0], eqn.params["kind"]
     inner = eqn.params.get("jaxpr")
     if not isinstance(inner, Jaxpr) or len(inner.outvars) != len(eqn.outvars):
-        return eqn
-    found = _producer(inner, inner.outvars[list(eqn.outvars).index(v)])  # pyright: ignore[reportArgumentType]
+        return eqn, None
+    found, kind = _producer(inner, inner.outvars[list(eqn.outvars).index(v)])  # pyright: ignore[reportArgumentType]
     if isinstance(found, Eqn):
-        return found
+        return found, kind
     if isinstance(eqn.primitive, Call) and isinstance(found, Var):
         return _producer(jaxpr, eqn.invars[inner.invars.index(found)])
-    return eqn
+    return eqn, kind
 
 
 @api_boundary

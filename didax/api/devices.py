@@ -7,19 +7,15 @@ from typing import Any, TypeVar
 from didax.api.flat import narrowed_scalar
 from didax.api.layouts import as_sharding, constrained
 from didax.core import config, job, pytree
+from didax.core import sharding as shardings
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.layout import Format, check_rank
-from didax.core.memory import Space
+from didax.core.memory import DEVICE, Space
 from didax.core.sharding import NamedSharding, PartitionSpec
-from didax.core.tracing import Tracer
-from didax.runtime.array import (
-    ConcreteArray,
-    PlacedArray,
-    as_concrete,
-    chosen_device,
-    join_sharers,
-    on_device,
-)
+from didax.core.tracing import Tracer, known_value
+from didax.primitives.sharding import memory_p
+from didax.runtime.array import ConcreteArray, PlacedArray, as_concrete, chosen_device, on_one_device
+from didax.runtime.sharded import memory_of
 
 T = TypeVar("T")
 
@@ -149,10 +145,12 @@ def device_put(
 ) -> T:
     """A pytree of arrays on a device (the default one when none is given), or laid over devices by a sharding.
 
-    `device` may be a pytree of devices and shardings, a prefix of `x`; a PartitionSpec refers to the mesh in force.
-    Under a transformation a sharding is a constraint, and a device says nothing: placement is the compiled program's.
-    `src`, `donate` and `may_alias` are accepted and have no effect: arguments are kept. ValueError where an array
-    cannot be cut as the sharding says.
+    `device` may be a pytree of devices and shardings, a prefix of `x`; a PartitionSpec refers to the mesh in force. A
+    sharding may name a kind of memory; `memory.Space.Host` and `Space.Device` name one alone, and the array stays on
+    its devices. Under a transformation a sharding is a constraint, and a device says nothing: placement is the compiled
+    program's. A cotangent goes to the memory that `x` lies in, or that `src` says, where `x` is traced. `donate` and
+    `may_alias` are accepted and have no effect: arguments are kept. ValueError where an array cannot be cut as the
+    sharding says, or where its devices do not have such memory.
 
     >>> import didax as dx
     >>> float(dx.device_put(2.0))
@@ -161,7 +159,11 @@ def device_put(
 
     leaves, tree = pytree.flatten(x)
     each = pytree.broadcast_prefix(device, x, "device_put device", _is_place, "the arrays")
-    return pytree.unflatten(tree, [_put(leaf, place) for leaf, place in zip(leaves, each, strict=True)])
+    sources = [None] * len(leaves)
+    if src is not None:
+        sources = pytree.broadcast_prefix(src, x, "device_put src", _is_place, "the arrays")
+    puts = [_put(leaf, place, source) for leaf, place, source in zip(leaves, each, sources, strict=True)]
+    return pytree.unflatten(tree, puts)
 
 
 def _is_place(x: Any) -> bool:
@@ -170,18 +172,20 @@ def _is_place(x: Any) -> bool:
     return hasattr(x, "device_set") or hasattr(x, "device_kind")
 
 
-def _put(x: Any, device: Any) -> Any:
+def _put(x: Any, device: Any, source: Any) -> Any:
     if isinstance(device, Format):  # XLA chooses the order of the axes in memory
         check_rank(device.layout, getattr(x, "shape", ()))
         device = device.sharding
-    if isinstance(device, Space):
-        if device is Space.Host and default_backend() != "cpu":
-            rule = "Arrays are kept in the memory of their devices."
-            fix = "Leave it there, or bring the numbers to the host with device_get."
-            raise NotImplementedError(message(rule, f"device: {device!r}", fix=fix))
-        device = None
     if isinstance(device, NamedSharding | PartitionSpec):
+        if isinstance(x, Tracer) and (here := _memory_known(x, source)) != DEVICE:
+            x = memory_p.bind(x, kind=DEVICE, source=here)
         return constrained(narrowed_scalar(x), as_sharding("device_put", device))
+    kind = device.kind if isinstance(device, Space) else getattr(device, "memory_kind", None)
+    moves = kind is not None and (kind != DEVICE or shardings.in_memories)
+    if moves and (isinstance(x, Tracer) or isinstance(device, Space)):
+        return _put_in_memory(x, kind or DEVICE, source)
+    if isinstance(device, Space):
+        device = None
     if isinstance(x, Tracer):
         return x
     from didax.xla.client import backend
@@ -204,12 +208,21 @@ def _put(x: Any, device: Any) -> Any:
             array.device_buffer()
             return array
         return PlacedArray(array.aval, None, array.device_buffer(chosen), committed=False)
-    # An array with a host value gives it to a new array, which gets a buffer of its own: deleting or donating the one
-    # array leaves the other as it is.
-    mine = array if array._value is None else ConcreteArray(array.aval, array._value)  # pyright: ignore[reportPrivateUsage]
-    placed = on_device(array.aval, mine.device_buffer(device))
-    join_sharers(mine, placed)
-    return placed
+    return on_one_device(array, device, kind or DEVICE)
+
+
+def _put_in_memory(x: Any, kind: str, source: Any) -> Any:
+    """The array in memory of that kind, on the devices where it is; `source` is the memory that it is in."""
+    x = narrowed_scalar(x)
+    here = _memory_known(x, source)
+    shardings.use_memories()
+    return memory_p.bind(x, kind=kind) if here == DEVICE else memory_p.bind(x, kind=kind, source=here)
+
+
+def _memory_known(x: Any, source: Any) -> str:
+    """The kind of memory that the array lies in, as far as the caller says it, or its value is known."""
+    here = source.kind if isinstance(source, Space) else getattr(source, "memory_kind", None)
+    return here or memory_of(known_value(x))
 
 
 def beside(x: Any, like: Any) -> Any:

@@ -42,6 +42,12 @@ class RepeatedCall:
     code: Callable[..., Any] | None = None  # how it is repeated (see `call_code.py`), from the second call on
 
     @property
+    def is_alone(self) -> bool:
+        """Whether it runs on the default device, with arguments or results that lie in memory of the host."""
+        partition = getattr(self.executable, "partition", None)
+        return partition is not None and partition.is_one_device
+
+    @property
     def is_plain(self) -> bool:
         """Whether arguments go into the run as they are, and its one result is that of the call."""
         others = self.donated, self.kept, self.key_flow, self.layouts

@@ -57,7 +57,7 @@ def _constrained(x: Any, asked: Asked | None) -> Any:
     if isinstance(x, Ref):
         rule, fix = "A Ref lies where the array lies that it holds.", "Give None as the sharding of a Ref."
         raise ValueError(message(rule, asked.where, f"in_shardings: {asked.sharding}", fix=fix))
-    return constrained(x, asked.sharding, asked.where)
+    return constrained(x, asked.sharding.on_device, asked.where)
 
 
 def laid_out(

@@ -30,7 +30,7 @@ def as_sharding(what: str, sharding: Any, *where: str) -> NamedSharding | None:
     if isinstance(sharding, NamedSharding):
         mesh = current_mesh()
         if isinstance(mesh, Mesh) and sharding.mesh in (mesh.abstract_mesh, as_seen_here(mesh)):
-            return NamedSharding(mesh, sharding.spec)  # a mesh without devices: those of the mesh in force
+            return sharding.update(mesh=mesh)  # a mesh without devices: those of the mesh in force
         return sharding
     if isinstance(sharding, PartitionSpec):
         mesh = current_mesh()
@@ -46,7 +46,7 @@ def as_sharding(what: str, sharding: Any, *where: str) -> NamedSharding | None:
         return NamedSharding(mesh, sharding)
     if isinstance(sharding, Sharding) or hasattr(sharding, "device_set"):
         (device,) = sharding.device_set
-        return NamedSharding(mesh_of_device(device), PartitionSpec())
+        return NamedSharding(mesh_of_device(device), PartitionSpec(), memory_kind=sharding.memory_kind)
     raise TypeError(
         message(
             f"{what} takes a NamedSharding or a PartitionSpec.",

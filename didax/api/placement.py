@@ -21,10 +21,11 @@ from didax.api.layouts import as_seen_here, as_sharding
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, api_boundary, message
+from didax.core.memory import DEVICE
 from didax.core.mesh import AbstractMesh, AxisType, Mesh, current_mesh
 from didax.core.sharding import NamedSharding
 from didax.core.value import Array
-from didax.runtime.array import ConcreteArray, as_concrete
+from didax.runtime.array import ConcreteArray, as_concrete, on_one_device
 from didax.runtime.sharded import from_callback, from_shards, on_its_device
 
 T = TypeVar("T")
@@ -194,8 +195,9 @@ def make_array_from_single_device_arrays(
 ) -> Array:
     """The array of this shape whose parts are `arrays`, each on its device already; nothing is copied.
 
-    There is one array for each device of this process that the sharding names, in any order. ValueError where one is
-    missing, or has another shape or dtype than its part.
+    There is one array for each device of this process that the sharding names, in any order. What lies in another
+    memory than the sharding says is moved. ValueError where one is missing, or has another shape or dtype than its
+    part.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> s = dx.NamedSharding(dx.make_mesh((1,), ("data",)), dx.P("data"))
@@ -219,6 +221,8 @@ def make_array_from_single_device_arrays(
             )
         )
     parts = [given[d] for d in local]
+    kind = layout.memory_kind or DEVICE
+    parts = [x if x.sharding.memory_kind == kind else on_one_device(x, x.device, kind) for x in parts]
     piece = layout.shard_shape(shape)
     wanted = parts[0].aval.update(shape=piece) if parts else ShapedArray(piece, dtypes.dtype(dtype or float))
     if dtype is not None:

@@ -21,10 +21,12 @@ from didax.core.errors import ArgumentError, message
 from didax.core.exact import exact_structure
 from didax.core.jaxpr import ClosedJaxpr, Jaxpr
 from didax.core.layout import Format, check_rank, row_major
+from didax.core.memory import DEVICE
 from didax.core.ref import Ref
 from didax.core.sharding import NamedSharding, Sharding
 from didax.core.tracing import Tracer
 from didax.passes.loops import report
+from didax.runtime.array import as_concrete, on_one_device
 from didax.runtime.collectives import collectives_in
 from didax.runtime.collectives import report as exchanges_report
 from didax.runtime.compiled import Program
@@ -153,7 +155,7 @@ def _as_placed(sharding: NamedSharding | None) -> Any:
         return sharding
     from didax.xla.client import backend
 
-    return backend().shardings[sharding.devices[0]]
+    return backend().in_memory(sharding.devices[0], sharding.kind)
 
 
 def struct_of(aval: ShapedArray, sharding: Any = None) -> ShapeDtypeStruct:
@@ -471,8 +473,13 @@ class Compiled(Stage):
         for i, sharding in self._layouts().items():
             where = f"argument {i} of the compiled function {self._traced.fun_name}"
             check_placed(leaves[i], Asked(sharding, where))
-            if not isinstance(leaves[i], ShardedArray | Ref):
+            if isinstance(leaves[i], ShardedArray | Ref):
+                continue
+            if isinstance(sharding, NamedSharding):
                 placed[i] = place(leaves[i], sharding)
+            elif sharding.memory_kind != DEVICE:
+                (device,) = sharding.device_set
+                placed[i] = on_one_device(as_concrete(leaves[i]), device, sharding.memory_kind)
         return placed
 
     call = __call__

@@ -75,6 +75,10 @@ class ArrayOps(Protocol):
         """`x` with a type that says how it is split over explicit mesh axes, or for None says nothing of them."""
         ...
 
+    def in_memory(self, x: Any, kind: str) -> Any:
+        """`x` in memory of that kind."""
+        ...
+
     def select(self, condition: Any, on_true: Any, on_false: Any) -> Any:
         """`on_true` where the condition, a bool scalar, holds, and else `on_false`."""
         ...
@@ -91,7 +95,7 @@ class ArrayOps(Protocol):
 class _Given:
     zeros = add = scale = stack = unstack = given_by("didax.primitives")
     move_axis = broadcast_axis = convert = match_devices = with_layout = given_by("didax.primitives")
-    select = check = no_nan = given_by("didax.primitives")
+    select = check = no_nan = in_memory = given_by("didax.primitives")
 
 
 array_ops: ArrayOps = _Given()

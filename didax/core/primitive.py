@@ -103,8 +103,7 @@ class Primitive:
     # True for products of matrices and the like, whose operands XLA writes to memory instead of fusing their
     # computation into the product: a large program may be cut before such an operation (passes/outline.py).
     materializes_operands: ClassVar[bool] = False
-    # False for primitives that leave a weakly typed operand beside strong ones as it is. The others cast it, so its
-    # cotangent has to be cast back (transforms/transpose.py).
+    # False where a weak operand beside strong ones is not cast, nor its cotangent cast back (transforms/transpose.py).
     casts_weak_operands: ClassVar[bool] = True
     # What the transpose rule gets for a `Zero` that a later rule sent; None: it is not asked (transforms/transpose.py).
     transposes_zeros: ClassVar[Any] = None
@@ -151,6 +150,7 @@ class Primitive:
     padded: Rule = None  # on arrays that are longer than they say; see passes/buckets.py
     differs: Rule = None  # along which manual axes its results may differ; see passes/uneven.py
     agree: Rule = None  # lets devices choose alike: for loops and branches
+    memories: Rule = None  # in which memories its results lie; see passes/memories.py
     holes: ClassVar[dict[str, str]] = {}  # rule name -> why it is absent on purpose
 
     def __init__(self, name: str):

@@ -18,11 +18,13 @@ from weakref import WeakValueDictionary
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.given import give
+from didax.core.memory import DEVICE
 from didax.core.mesh import ONE_DEVICE, AbstractMesh, Mesh, current_mesh, is_local, without_devices
 
 Index = tuple[slice, ...]
 Parts = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
-in_use = False  # whether a sharding over devices of a mesh was ever made: spares programs the question
+in_use = False  # whether a sharding over devices of a mesh, or in a memory, was ever made: spares programs the question
+in_memories = False  # whether a memory other than that of the device was ever named: spares them one more
 in_types = False  # whether a mesh with explicit axes was ever used: spares interpreters the question
 
 
@@ -226,7 +228,7 @@ class Sharding(metaclass=ABCMeta):  # noqa: B024  # for `register`, without abst
     @property
     def memory_kind(self) -> str | None:
         """The kind of memory that the array lies in; None without devices."""
-        return "device"
+        return DEVICE
 
     @property
     def device_set(self) -> set[Any]:
@@ -290,6 +292,8 @@ class Sharding(metaclass=ABCMeta):  # noqa: B024  # for `register`, without abst
             return True
         if not isinstance(other, Sharding) or self.devices != other.devices:
             return False
+        if self.memory_kind != other.memory_kind:
+            return False
         return self.parts(ndim) == other.parts(ndim)
 
     def parts(self, ndim: int) -> Parts:
@@ -297,18 +301,34 @@ class Sharding(metaclass=ABCMeta):  # noqa: B024  # for `register`, without abst
         raise NotImplementedError
 
     def with_memory_kind(self, kind: str) -> Sharding:
-        """The same layout in memory of another kind; the one kind that arrays have here is 'device'."""
-        check_memory_kind(kind)
-        return self
+        """The same layout in memory of another kind: 'device', or one that `device.addressable_memories()` names."""
+        raise NotImplementedError
 
 
-def check_memory_kind(kind: str | None) -> None:
-    """ValueError for another kind of memory than the one that arrays have here."""
-    if kind not in (None, "device"):
-        rule = "Arrays are kept in the memory of their devices."
-        raise ValueError(
-            message(rule, f"memory kind: {kind!r}", fix="Leave the memory kind out, or say 'device'.")
-        )
+def checked_memory_kind(kind: str | None, devices: Iterable[Any]) -> str | None:
+    """The kind of memory, None for that of the devices; ValueError for one that a device does not have."""
+    if kind is None or kind == DEVICE:
+        return None
+    for device in devices:
+        known = [memory.kind for memory in device.addressable_memories()]
+        if kind not in known:
+            rule = "An array lies in a memory that its device can reach."
+            raise ValueError(
+                message(
+                    rule,
+                    f"memory kind: {kind!r}, device: {device}",
+                    f"memories of the device: {', '.join(known)}",
+                    fix="Name one of these, or leave the memory kind out.",
+                )
+            )
+    use_memories()
+    return kind
+
+
+def use_memories() -> None:
+    """Called before the first value lies elsewhere than in the memory of its device."""
+    global in_use, in_memories
+    in_use = in_memories = True
 
 
 class NamedSharding(Sharding):
@@ -321,9 +341,11 @@ class NamedSharding(Sharding):
     (4, 2)
     """
 
-    __slots__ = ("_parts", "_typed", "mesh", "spec")
+    __slots__ = ("_parts", "_typed", "kind", "memory_kind", "mesh", "spec")  # pyright: ignore[reportIncompatibleMethodOverride]
     mesh: AbstractMesh
     spec: PartitionSpec
+    kind: str | None  # of memory; None for that of the devices
+    memory_kind: str | None  # the same by its name; None without devices
     _parts: dict[int, Parts]
     _typed: dict[int, NamedSharding | None]
 
@@ -336,21 +358,24 @@ class NamedSharding(Sharding):
                 "Pass NamedSharding(mesh, PartitionSpec(...)).",
             )
             raise TypeError(message(rule, f"mesh: {mesh!r:.200}", f"spec: {spec!r:.200}", fix=fix))
-        key = mesh, spec
+        kind = None if memory_kind == DEVICE else memory_kind
+        key = mesh, spec, kind
         found = _named.get(key)
         if found is None:
             global in_use, in_types
             check_spec(mesh, spec)
+            if kind is not None:
+                checked_memory_kind(kind, mesh.devices.flat if isinstance(mesh, Mesh) else ())
             in_use = in_use or isinstance(mesh, Mesh)
             in_types = in_types or bool(mesh.explicit_axes)
             found = object.__new__(cls)
-            found.mesh, found.spec, found._parts, found._typed = mesh, spec, {}, {}
+            found.mesh, found.spec, found.kind, found._parts, found._typed = mesh, spec, kind, {}, {}
+            found.memory_kind = kind or (DEVICE if isinstance(mesh, Mesh) else None)
             _named[key] = found
-        check_memory_kind(memory_kind)
         return found
 
     def __reduce__(self) -> Any:
-        return NamedSharding, (self.mesh, self.spec)
+        return _named_sharding, (self.mesh, self.spec, self.kind)
 
     def __repr__(self) -> str:
         kind = f", memory_kind={self.memory_kind}" if self.memory_kind else ""
@@ -359,12 +384,22 @@ class NamedSharding(Sharding):
     def update(
         self, *, mesh: AbstractMesh | None = None, spec: Any = None, memory_kind: str | None = None
     ) -> NamedSharding:
-        """A sharding with another mesh or spec; the one kind of memory that arrays have here is 'device'."""
-        check_memory_kind(memory_kind)
+        """A sharding with another mesh, spec or kind of memory."""
         spec = self.spec if spec is None else spec
         return NamedSharding(
-            mesh or self.mesh, spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec)
+            mesh or self.mesh,
+            spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec),
+            memory_kind=memory_kind or self.kind,
         )
+
+    def with_memory_kind(self, kind: str) -> NamedSharding:
+        """The same layout in memory of another kind: 'device', or one that `device.addressable_memories()` names."""
+        return self.update(memory_kind=kind)
+
+    @property
+    def on_device(self) -> NamedSharding:
+        """The same layout in the memory of the devices."""
+        return self if self.kind is None else self.update(memory_kind=DEVICE)
 
     def in_types(self, ndim: int) -> NamedSharding | None:
         """What the type of an array with `ndim` axes says of this sharding: the entries of explicit mesh axes.
@@ -406,11 +441,6 @@ class NamedSharding(Sharding):
         if PartitionSpec.UNCONSTRAINED not in self.spec.partitions:
             return self
         return self.update(spec=[None if e is PartitionSpec.UNCONSTRAINED else e for e in self.spec])
-
-    @property
-    def memory_kind(self) -> str | None:
-        """The kind of memory that the array lies in; None without devices."""
-        return "device" if isinstance(self.mesh, Mesh) else None
 
     @property
     def devices(self) -> tuple[Any, ...]:
@@ -503,6 +533,10 @@ class NamedSharding(Sharding):
 
 
 _named: WeakValueDictionary[Any, NamedSharding] = WeakValueDictionary()
+
+
+def _named_sharding(mesh: AbstractMesh, spec: PartitionSpec, kind: str | None) -> NamedSharding:
+    return NamedSharding(mesh, spec, memory_kind=kind)
 
 
 def check_spec(mesh: AbstractMesh, spec: PartitionSpec) -> None:

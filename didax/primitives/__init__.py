@@ -11,7 +11,7 @@ from didax.primitives.check import check_condition, no_nan
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, mul
 from didax.primitives.select import where
-from didax.primitives.sharding import with_layout, zeros
+from didax.primitives.sharding import in_memory, with_layout, zeros
 from didax.primitives.varying import match_devices
 
 give(array_ops, "zeros", __name__)(zeros)
@@ -24,6 +24,7 @@ give(array_ops, "broadcast_axis", __name__)(shape.broadcast_axis)
 give(array_ops, "convert", __name__)(convert_element_type)
 give(array_ops, "match_devices", __name__)(match_devices)
 give(array_ops, "with_layout", __name__)(with_layout)
+give(array_ops, "in_memory", __name__)(in_memory)
 give(array_ops, "select", __name__)(where)
 give(array_ops, "check", __name__)(check_condition)
 give(array_ops, "no_nan", __name__)(no_nan)

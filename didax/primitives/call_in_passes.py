@@ -12,6 +12,7 @@ from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report, checkify_jaxpr
 from didax.passes.key_reuse import call_keys
+from didax.passes.memories import Memories, Placing, Where
 from didax.passes.simplify import dce_jaxpr
 from didax.passes.sparsity import Dependence, dependence
 from didax.passes.uneven import Axes, Follow
@@ -40,6 +41,11 @@ class CallInPasses(Primitive):
         self, follow: Follow, choose: Any, operands: Sequence[Axes], *, jaxpr: Jaxpr, **params: Any
     ) -> list[Axes]:
         return follow(jaxpr, operands)
+
+    def memories(self, eqn: Eqn, place: Placing, operands: Memories) -> Where:
+        taken = (None,) * len(operands)
+        new, given = place(eqn.params["jaxpr"], taken, 0)
+        return {**eqn.params, "jaxpr": new}, taken, given
 
     def run_jaxprs(self, run: Any, *args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
         return run(jaxpr, args, f"the {self.kind} {jaxpr.name}" if jaxpr.name else f"a {self.kind}")

@@ -24,19 +24,23 @@ from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from didax.core.rule_types import check_parts
+from didax.core.sharding import use_memories
 from didax.passes.key_reuse import summarise
+from didax.passes.memories import Memories, Placing, Where, as_they_lie, moves_values
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives import padded, split
 from didax.primitives.call import Call, fill_zeros
 from didax.primitives.control_flow.common import run_compiled
 from didax.primitives.control_flow.layout import nonzero, where_false, where_true
 from didax.primitives.shape import LinearUnary
+from didax.primitives.sharding import memory_p
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import partial_eval_jaxpr
 from didax.transforms.split import Split, run_split
-from didax.xla.lowering import call
+from didax.xla.lowering import behind_barrier, call
+from didax.xla.platforms import platform
 from didax.xla.text import FunctionContext, Value
 
 Policy = Callable[..., Any]  # (primitive, *avals, **params) -> whether the equation's results may be saved
@@ -50,7 +54,7 @@ class Verdict(enum.Enum):
 
 
 class Offloadable(NamedTuple):
-    """A policy's answer for values to be kept in another memory; Didax saves them where they are.
+    """A policy's answer for values to be kept in memory of the kind `dst`, and brought back to `src`.
 
     >>> Offloadable("device", "pinned_host")
     Offloadable(src='device', dst='pinned_host')
@@ -65,6 +69,8 @@ class Offloadable(NamedTuple):
 # remove optimization barriers. Nothing is merged or moved across a call that is not inlined. Its
 # operands are the residuals and the tangents or cotangents, so it starts when those are there, and the memory
 # for what it computes again is needed only then.
+# Residuals that were offloaded are brought back inside: at once, XLA would drop the way to the host and back. Its
+# passes for GPUs keep barriers, and its host offloader follows values through them, so there a barrier does instead.
 
 
 class Checkpoint(Call):
@@ -96,7 +102,10 @@ class Checkpoint(Call):
         **params: Any,
     ) -> list[Value]:
         # See Note [Recomputing late]
-        return call(ctx, jaxpr, args, inline=not (prevent_cse and differentiated))
+        late = prevent_cse and differentiated
+        if late and platform() != "cpu" and moves_values(jaxpr):
+            return call(ctx, jaxpr, behind_barrier(ctx, args))
+        return call(ctx, jaxpr, args, inline=not late)
 
     def linearize(
         self,
@@ -126,6 +135,10 @@ class Checkpoint(Call):
             return self.bind(*xs, jaxpr=half, policy=policy, **{**params, "differentiated": again})
 
         return run_split(split, where_false(args, unknown), where_true(args, unknown), run)
+
+    def memories(self, eqn: Eqn, place: Placing, operands: Memories) -> Where:
+        new, given = place(eqn.params["jaxpr"], operands, 0)
+        return {**eqn.params, "jaxpr": new}, operands, given
 
     def keys(
         self, line: Any, operands: Sequence[Any], *, jaxpr: Jaxpr, differentiated: bool, **params: Any
@@ -160,6 +173,8 @@ class CheckpointName(LinearUnary):
         self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, name: str
     ) -> tuple[Any, int | None]:
         return self.bind(args[0], name=name), dims[0]
+
+    memories = staticmethod(as_they_lie)
 
 
 checkpoint_p = Checkpoint("checkpoint")
@@ -209,6 +224,10 @@ def divide(jaxpr: Jaxpr, wanted: tuple[bool, ...], policy: Policy | None) -> Spl
     saved: list[Var] = []
     for eqn in reversed(jaxpr.eqns):
         first, repeated, kept = _divide_eqn(eqn, tuple(v in needed for v in eqn.outvars), policy)
+        if kept and (how := _offload(policy, eqn)) is not None:
+            kept, away, back = _offloaded(kept, how)
+            forward += away
+            again += back
         forward.append(first)
         if repeated is not None:
             again.append(repeated)
@@ -243,6 +262,26 @@ def _divide_eqn(
     if eqn.effects or (policy is not None and _saves(policy, eqn)):
         return eqn, None, [v for v, need in zip(eqn.outvars, needed, strict=True) if need]
     return eqn, eqn, ()
+
+
+def _offload(policy: Policy | None, eqn: Eqn) -> Offloadable | None:
+    """How what is saved of the results of an equation is offloaded, if the policy says so; None where it stays."""
+    if policy is None or eqn.primitive.recompute is not None:  # which has asked about the equations inside
+        return None
+    verdict = policy(eqn.primitive, *[x.aval for x in eqn.invars], **eqn.params)
+    return verdict if isinstance(verdict, Offloadable) else None
+
+
+def _offloaded(values: Sequence[Var], how: Offloadable) -> tuple[list[Var], list[Eqn], list[Eqn]]:
+    """Values in another memory, the equations that move them there, and those that bring them back."""
+    use_memories()
+    there = [Var(v.aval) for v in values]
+    away, back = {"kind": how.dst, "source": how.src}, {"kind": how.src, "source": how.dst}
+    moves = [
+        (Eqn(memory_p, [v], away, [w]), Eqn(memory_p, [w], back, [v]))
+        for v, w in zip(values, there, strict=True)
+    ]
+    return there, [move for move, _ in moves], [move for _, move in moves]
 
 
 def _saves(policy: Policy, eqn: Eqn) -> bool:

@@ -19,7 +19,9 @@ from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.declarations import no_numbers
 from didax.core.errors import ArgumentError, message
+from didax.core.jaxpr import Eqn
 from didax.core.primitive import Primitive
+from didax.passes.memories import Memories, Placing, Where, as_they_lie
 from didax.passes.sparsity import Dependence
 from didax.primitives import padded, split
 from didax.primitives.numpy_rules import convert
@@ -86,6 +88,11 @@ class ConvertElementType(Primitive):
 
     def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
         return self.bind(args[0], **params), dims[0]
+
+    def memories(self, eqn: Eqn, place: Placing, operands: Memories) -> Where:
+        if eqn.invars[0].aval.dtype == eqn.params["new_dtype"]:  # only the type changes
+            return as_they_lie(eqn, place, operands)
+        return eqn.params, (None,), (None,)
 
 
 class BitcastConvertType(Primitive):
@@ -196,6 +203,8 @@ class Copy(LinearUnary):
 
     def batch(self, axis: AxisData, args: Any, dims: Any) -> tuple[Any, int]:
         return self.bind(args[0]), dims[0]
+
+    memories = staticmethod(as_they_lie)
 
 
 class StopGradient(Primitive):

@@ -21,6 +21,7 @@ from didax.core.dtypes import dtype_name, is_complex, is_integer, numpy_scalar
 from didax.core.errors import api_boundary, message
 from didax.core.given import given_by
 from didax.core.layout import Format, row_major
+from didax.core.memory import DEVICE
 from didax.core.mesh import mesh_of_new_arrays
 from didax.core.primitive import eager_trace
 from didax.core.process import after_fork
@@ -451,16 +452,75 @@ class PlacedArray(ConcreteArray):
     __slots__ = ()
 
 
+class HostArray(PlacedArray):
+    """An array of one device in a memory of the host. See Note [Memories]."""
+
+    __slots__ = ()
+
+    @property
+    def sharding(self) -> Any:
+        """The device that the array belongs to, and the kind of memory that holds it."""
+        from didax.xla.client import backend
+
+        if self._buffer is None:
+            raise self._deleted()
+        return backend().in_memory(self.device, self._buffer._sharding.memory_kind)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The host, in DLPack's words."""
+        return _device_floor().CPU_DEVICE
+
+    def __copy__(self) -> ConcreteArray:
+        return with_keys(
+            HostArray(self.aval, None, _device_floor().copy_of(self.device_buffer()), True), keys_of(self)
+        )
+
+    @api_boundary
+    def __reduce__(self) -> Any:
+        place = (self.platform(), self.device.id, self.sharding.memory_kind)
+        return _rebuild, (np.asarray(self.host_value()), self.aval, place)
+
+
+# Note [Memories]
+# An array lies in the memory of its device, or in one of the host's: its sharding says which, its type does not.
+# Programs compute in the memory of the device. What lies elsewhere is brought there where it is used, so that an array
+# may lie anywhere. Results lie in the memory of the device, but for those that the program itself puts elsewhere
+# (`passes/memories.py`). Arrays in the memory of one device need not know of this: those in other memories have classes
+# of their own, which hot paths leave to the general way.
+
+
 # How the classes name themselves in tracebacks (`unsupported operand type(s) for +: 'Array' and 'str'`).
-ConcreteArray.__name__ = PlacedArray.__name__ = "Array"
+ConcreteArray.__name__ = PlacedArray.__name__ = HostArray.__name__ = "Array"
 
 
 def on_device(aval: ShapedArray, buffer: Any) -> ConcreteArray:
     """The array of a buffer that the user placed on its device."""
     from didax.xla.client import backend
 
+    if buffer._sharding.memory_kind not in (None, DEVICE):
+        return HostArray(aval, None, buffer, committed=True)
     kind = ConcreteArray if _device_of(buffer) is backend().default_device else PlacedArray
     return kind(aval, None, buffer, committed=True)
+
+
+def on_one_device(x: ConcreteArray, device: Any, kind: str = DEVICE) -> ConcreteArray:
+    """A new array with the contents of another, placed on a device, in its memory or in memory of another kind.
+
+    Where they lie there already, the two arrays share a buffer.
+    """
+    mine = x
+    if kind == DEVICE and type(x) is not HostArray:
+        # An array with a host value gives it to a new array, which gets a buffer of its own: deleting or donating the
+        # one array leaves the other as it is.
+        mine = x if x._value is None else ConcreteArray(x.aval, x._value)
+        buffer = mine.device_buffer(device)
+    elif x._buffer is None:
+        buffer = _device_floor().put_in_memory(x.host_value(), x.aval, device, kind)
+    else:
+        buffer = _device_floor().copy_to_device(x.device_buffer(), device, kind)
+    placed = on_device(x.aval, buffer)
+    join_sharers(mine, placed)
+    return with_keys(placed, keys_of(x))
 
 
 _NEW_LINE = "\n" + " " * len("Array(")
@@ -626,11 +686,16 @@ def _edges(x: ConcreteArray, count: int) -> ConcreteArray:
     return x
 
 
-def _rebuild(value: np.ndarray[Any, Any], aval: ShapedArray, place: tuple[str, int] | None) -> ConcreteArray:
-    """What unpickling calls: the array, on the device that the user had placed it on, if this process has it."""
-    device = _device_floor().find_device(*place) if place is not None else None
-    if device is None:
+def _rebuild(value: np.ndarray[Any, Any], aval: ShapedArray, place: Any) -> ConcreteArray:
+    """What unpickling calls: the array, on the device that the user had placed it on, if this process has it.
+
+    `place` are the platform and the number of the device, and the kind of memory where it is not that of the device.
+    """
+    device = _device_floor().find_device(*place[:2]) if place is not None else None
+    if place is None or device is None:
         return ConcreteArray(aval, value)
+    if kind := place[2:]:
+        return on_device(aval, _device_floor().put_in_memory(value, aval, device, *kind))
     return on_device(aval, _device_floor().to_device(value, aval, device, copy=True))
 
 
@@ -665,6 +730,13 @@ def chosen_device() -> Any:
 
     device = config.state().default_device if config.default_device_was_set else None
     return None if device is None or device is backend().default_device else device
+
+
+def default_device() -> Any:
+    """The device that new arrays go to."""
+    from didax.xla.client import backend
+
+    return chosen_device() or backend().default_device
 
 
 def argument_buffer(x: Any, device: Any = None) -> Any:

@@ -24,7 +24,6 @@ from didax.core.dtypes import float0
 from didax.core.errors import RuleError, message
 from didax.core.given import give, given_by
 from didax.core.jaxpr import Eqn, Jaxpr, Var
-from didax.core.mesh import ONE_DEVICE
 from didax.core.monitoring import COMPILED, LOWERED, Elapsed
 from didax.core.primitive import Primitive, infer
 from didax.core.primitive_names import is_of_library
@@ -50,7 +49,6 @@ from didax.runtime.array import (
 from didax.runtime.explicit import labelled, without_types
 from didax.runtime.key_flow import KeyFlow
 from didax.runtime.partitioned import Asked, buffers_for, partition_of, results_of
-from didax.runtime.sharded import on_its_device
 from didax.runtime.value_checks import check_may_run, with_index_checks
 from didax.runtime.xla_options import options_for
 from didax.xla.device_text import Partition
@@ -242,8 +240,9 @@ class Program:
     ) -> str:
         # The partitioner does not look into functions that XLA is told not to inline, and a GPU takes twice the time
         # for a program that is cut into them (docs/design/gpus.md).
-        outline = partition is None and platform() == "cpu"
-        jaxpr = optimize_loops(self.jaxpr)[0] if partition is None else self.jaxpr
+        on_one = partition is None or partition.is_one_device
+        outline = on_one and platform() == "cpu"
+        jaxpr = optimize_loops(self.jaxpr)[0] if on_one else self.jaxpr
         if partition is not None and partition.meshes:
             jaxpr = without_types(jaxpr, partition.meshes)
         return lower_module(
@@ -306,7 +305,7 @@ class Program:
         located = functools.partial(self.text, None, partition, True, listener)
         asks = partition is not None and bool(listener)
         options = self.options
-        if partition is None and not self._cheap:
+        if (partition is None or partition.is_one_device) and not self._cheap:
             options = {**options_for(optimize_loops(self.jaxpr)[0]), **(options or {})}
         try:
             with Elapsed(COMPILED, fun_name=name):
@@ -396,8 +395,6 @@ class Program:
         results: list[Any]
         if partition is not None:
             results = list(results_of(executable, outs))
-            if partition.mesh.axis_names == ONE_DEVICE:
-                results = list(map(on_its_device, results))
         else:
             placed = device is not None and outs
             kind = type(on_device(executable.out_avals[0], outs[0])) if placed else ConcreteArray
@@ -442,7 +439,8 @@ class Program:
             on_default = device in (None, backend().default_device) and chosen_device() is None
             captured = [x.device_buffer() for x in self._constants]
             return ReadyToRun(executable, captured, self.kept, None) if on_default else None
-        if True in self.donated or partition.mesh.axis_names == ONE_DEVICE:
+        alone = partition.is_one_device
+        if partition.devices[0] is not backend().default_device if alone else True in self.donated:
             return None
         n = len(self._constants)
         captured = buffers_for(executable.in_shardings[:n], self._constants)

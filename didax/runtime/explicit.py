@@ -110,5 +110,5 @@ def labelled(
 ) -> NamedSharding:
     """The sharding of a result, in the words of its type, or in those that the program says of it."""
     if aval.layout is not None and found.in_types(aval.ndim) is not aval.layout:
-        return on_devices(aval.layout, meshes)
+        return on_devices(aval.layout, meshes).update(memory_kind=found.kind)
     return found.of_rank(aval.ndim) if found.mesh.explicit_axes and found is not stated else found

@@ -7,18 +7,21 @@ Read next: `runtime/sharded.py` (the arrays), `xla/partition.py`, `runtime/compi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from didax.core import sharding as shardings
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, Var
-from didax.core.mesh import AbstractMesh, Mesh
-from didax.core.sharding import NamedSharding
+from didax.core.memory import DEVICE
+from didax.core.mesh import ONE_DEVICE, AbstractMesh, Mesh, mesh_of_device
+from didax.core.sharding import NamedSharding, PartitionSpec, checked_memory_kind
+from didax.passes.memories import memories_of_results
 from didax.primitives.shard_map import shard_map_p
-from didax.primitives.sharding import sharding_constraint_p
-from didax.runtime.array import ConcreteArray
+from didax.primitives.sharding import memory_p, sharding_constraint_p
+from didax.runtime.array import ConcreteArray, HostArray, argument_buffer, default_device, on_device
 from didax.runtime.explicit import mesh_of
 from didax.runtime.sharded import ShardedArray, place
 from didax.xla.device_text import Partition
@@ -53,14 +56,21 @@ def partition_of(
     meshes = [*[layout.concrete_mesh for layout in layouts if layout is not None], *_meshes_in(jaxpr)]
     if not meshes and shardings.in_types:
         meshes = [mesh_of(mesh, ()) for mesh in _meshes_in(jaxpr, AbstractMesh)[:1]]
+    memories: tuple[str | None, ...] = ()
+    if shardings.in_memories:
+        memories = memories_of_results(jaxpr, [None if s is None else s.kind for s in layouts])
+    if not meshes and any(memories):
+        meshes = [mesh_of_device(default_device() if here is None else here[0])]
     if not meshes:
         return None
     _check_devices(jaxpr, meshes, args)
+    for kind in filter(None, dict.fromkeys(memories)):
+        checked_memory_kind(kind, meshes[0].devices.flat)
     if shardings.in_types:
         # Where an argument leaves it to the partitioner, the partitioner chooses the layouts of the results, too.
         meshes = sorted(dict.fromkeys(meshes), key=lambda mesh: bool(mesh.explicit_axes))
-        return Partition(meshes[0], tuple(layouts), tuple(meshes), _stated(jaxpr))
-    return Partition(meshes[0], tuple(layouts), results=_stated(jaxpr))
+        return Partition(meshes[0], tuple(layouts), tuple(meshes), _stated(jaxpr), memories)
+    return Partition(meshes[0], tuple(layouts), results=_stated(jaxpr), memories=memories)
 
 
 def _stated(jaxpr: Jaxpr) -> tuple[NamedSharding | None, ...]:
@@ -69,6 +79,8 @@ def _stated(jaxpr: Jaxpr) -> tuple[NamedSharding | None, ...]:
     for eqn in jaxpr.eqns:
         if eqn.primitive is sharding_constraint_p:
             said[eqn.outvars[0]] = eqn.params["sharding"]
+        elif eqn.primitive is memory_p and eqn.invars[0] in said:
+            said[eqn.outvars[0]] = said[cast("Var", eqn.invars[0])]
         elif eqn.primitive is shard_map_p and set(eqn.params["axes"]) == set(eqn.params["mesh"].axis_names):
             laid_out = [NamedSharding(eqn.params["mesh"], spec) for spec in eqn.params["out_specs"]]
             said.update(zip(eqn.outvars, laid_out, strict=True))
@@ -131,13 +143,24 @@ def _devices(x: Any) -> tuple[Any, ...] | None:
 
 
 def _layout(x: Any) -> NamedSharding | None:
-    """How an array, or a `ShapeDtypeStruct` in the place of one, lies on several devices."""
-    if isinstance(x, ConcreteArray) and not isinstance(x, ShardedArray):
+    """How an array, or a `ShapeDtypeStruct` in the place of one, lies on several devices, or in memory of the host."""
+    if isinstance(x, ConcreteArray) and not isinstance(x, ShardedArray | HostArray):
         return None
     sharding = getattr(x, "sharding", None)
+    if getattr(sharding, "memory_kind", None) not in (None, DEVICE) and not isinstance(
+        sharding, NamedSharding
+    ):
+        return _named(sharding)
     if not isinstance(sharding, NamedSharding) or not sharding.mesh.axis_names:
         return None  # an aval that no mesh splits has a mesh without axes
     return sharding
+
+
+@functools.cache
+def _named(sharding: Any) -> NamedSharding:
+    """The sharding of one device as that of a mesh of one device."""
+    (device,) = sharding.device_set
+    return NamedSharding(mesh_of_device(device), PartitionSpec(), memory_kind=sharding.memory_kind)
 
 
 _known_meshes: WeakKeyDictionary[Jaxpr, dict[Any, list[Any]]] = WeakKeyDictionary()
@@ -166,6 +189,8 @@ def buffers_for(layouts: Sequence[NamedSharding], args: Sequence[Any]) -> list[A
     buffers: list[Any] = []
     for x, layout in zip(args, layouts, strict=True):
         buffer = x._buffer if type(x) is ShardedArray and x.sharding is layout else None  # pyright: ignore[reportPrivateUsage]
+        if layout.mesh.axis_names == ONE_DEVICE:
+            buffer = _on_device_alone(x, layout)
         if (
             buffer is None or buffer.is_deleted()
         ):  # XLA would read the memory of a deleted array, which is gone
@@ -174,8 +199,17 @@ def buffers_for(layouts: Sequence[NamedSharding], args: Sequence[Any]) -> list[A
     return buffers
 
 
+def _on_device_alone(x: Any, layout: NamedSharding) -> Any:
+    """The buffer of an argument that lies on this one device, or can be copied there at once; else None."""
+    if isinstance(x, ShardedArray | HostArray):
+        return x.device_buffer() if _layout(x) is layout else None
+    return argument_buffer(x, layout.concrete_mesh.devices.flat[0]) if layout.kind is None else None
+
+
 def results_of(executable: Any, outs: Sequence[Any]) -> list[ConcreteArray]:
     """The results of a run as arrays."""
+    if executable.partition.mesh.axis_names == ONE_DEVICE:
+        return list(map(on_device, executable.out_avals, outs))
     return [
         ShardedArray(aval, out, sharding)
         for aval, out, sharding in zip(executable.out_avals, outs, executable.out_shardings, strict=True)

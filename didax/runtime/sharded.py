@@ -16,18 +16,22 @@ from didax.core.avals import ShapedArray
 from didax.core.dtypes import dtype_name
 from didax.core.errors import message
 from didax.core.given import give, given_by
+from didax.core.memory import DEVICE
 from didax.core.mesh import AxisType, Mesh, current_mesh
-from didax.core.sharding import Index, NamedSharding
+from didax.core.sharding import Index, NamedSharding, checked_memory_kind
 from didax.primitives.inspection import inspect_sharding_p
-from didax.primitives.sharding import loosen_p, sharding_constraint_p
+from didax.primitives.sharding import loosen_p, memory_p, sharding_constraint_p
 from didax.runtime.array import (
     ConcreteArray,
+    HostArray,
     PlacedArray,
     Shard,
     as_concrete,
     join_sharers,
     keys_of,
     on_device,
+    on_one_device,
+    sharing,
     with_keys,
 )
 from didax.runtime.explicit import on_devices
@@ -226,12 +230,33 @@ def place(x: Any, sharding: NamedSharding, *where: str) -> ConcreteArray:
     array = as_concrete(x)
     sharding = sharding.constrained
     sharding.check_shape(array.aval.shape, *where)
-    if isinstance(array, ShardedArray) and array.sharding.is_equivalent_to(sharding, array.aval.ndim):
+    if not isinstance(array, ShardedArray):
+        if sharding.num_devices == 1 and sharding.has_addressable_devices:
+            return _on_one_device(array, sharding)
+    elif array.sharding.is_equivalent_to(sharding, array.aval.ndim):
         return array if array.sharding is sharding else _relabelled(array, sharding)
-    if isinstance(array, ShardedArray) and not (array.is_fully_addressable or array.is_fully_replicated):
+    elif array.sharding.on_device.is_equivalent_to(sharding.on_device, array.aval.ndim):
+        return with_keys(_in_memory(array, sharding), keys_of(array))
+    elif not (array.is_fully_addressable or array.is_fully_replicated):
         return with_keys(_exchanged(array, sharding), keys_of(array))
     whole = array.host_value()
     return with_keys(from_callback(array.aval, sharding, lambda index: whole[index]), keys_of(array))
+
+
+def _on_one_device(array: ConcreteArray, sharding: NamedSharding) -> ShardedArray:
+    """The array by the sharding of a mesh of one device: on this device, in the memory that the sharding says."""
+    moved = on_one_device(array, sharding.devices[0], sharding.kind or DEVICE)
+    placed = ShardedArray(array.aval.update(sharding=sharding), moved.device_buffer(), sharding)
+    join_sharers(moved, placed)
+    with_keys(placed, keys_of(array))
+    return placed
+
+
+def _in_memory(array: ShardedArray, sharding: NamedSharding) -> ShardedArray:
+    """The array with the same parts on the same devices, in the memory that the sharding says."""
+    kind = sharding.kind or DEVICE
+    parts = [on_one_device(shard.data, shard.device, kind) for shard in array.addressable_shards]
+    return from_shards(array.aval, sharding, parts)
 
 
 def _exchanged(array: ShardedArray, sharding: NamedSharding) -> ConcreteArray:
@@ -245,7 +270,9 @@ def _exchanged(array: ShardedArray, sharding: NamedSharding) -> ConcreteArray:
                 fix="Gather it first: didax.experimental.multihost_utils.process_allgather(x, tiled=True).",
             )
         )
-    moved = array.exchanged(sharding)
+    moved = array.exchanged(sharding.on_device)
+    if sharding.kind is not None:
+        return _in_memory(moved, sharding)
     return moved if moved.sharding is sharding else _relabelled(moved, sharding)
 
 
@@ -358,3 +385,21 @@ def _check_same(array: ConcreteArray, sharding: NamedSharding) -> None:
                 fix="Draw or load the same in all; or join what differs: make_array_from_process_local_data.",
             )
         )
+
+
+@give(memory_p, "evaluate")
+def in_memory(x: Any, *, kind: str, source: str = DEVICE) -> ConcreteArray:
+    """An array with the same contents in memory of that kind, on the devices where it is."""
+    array = as_concrete(x)
+    sharding = array.sharding
+    if sharding.memory_kind == kind:
+        return sharing(array)
+    checked_memory_kind(kind, sharding.devices)
+    if isinstance(sharding, NamedSharding):
+        return place(array, sharding.with_memory_kind(kind))
+    return on_one_device(array, array.device, kind)
+
+
+def memory_of(x: Any) -> str:
+    """The kind of memory that a value is known to lie in."""
+    return (x.sharding.memory_kind or DEVICE) if isinstance(x, ShardedArray | HostArray) else DEVICE

@@ -13,12 +13,13 @@ import numpy as np
 
 from didax.core import dtypes, job
 from didax.core.avals import ShapedArray
+from didax.core.memory import DEVICE
 from didax.xla.client import Backend, backend, forked, is_forked, xe  # pyright: ignore[reportAttributeAccessIssue]
 from didax.xla.dlpack import CPU, CUDA, capsule_of_buffer, capsule_of_host, view_of_buffer
 
 __all__ = [
     "CPU_DEVICE", "capsule_of_buffer", "capsule_of_host", "copy_of", "copy_to_device", "copying", "dlpack_device",
-    "find_device", "lend", "put", "reads_in_place", "start_copy_to_host", "to_device", "to_host",
+    "find_device", "lend", "put", "put_in_memory", "reads_in_place", "start_copy_to_host", "to_device", "to_host",
 ]  # fmt: skip
 
 CPU_DEVICE = (CPU, 0)  # the host, in DLPack's words
@@ -104,24 +105,36 @@ def start_copy_to_host(buffer: Any) -> None:
 
 
 def copy_of(buffer: Any) -> Any:
-    """A buffer with the same contents in memory of its own, on the same device."""
+    """A buffer with the same contents in memory of its own, of the same device and kind."""
     (device,) = buffer._sharding.device_set
-    return _copied(buffer, device, xe.ArrayCopySemantics.ALWAYS_COPY)
+    kind = buffer._sharding.memory_kind
+    if kind not in (None, DEVICE):  # not every backend of XLA copies within the host's memory
+        return put_in_memory(to_host(buffer, buffer.aval), buffer.aval, device, kind)
+    return _copied(buffer, device, None, xe.ArrayCopySemantics.ALWAYS_COPY)
 
 
-def copy_to_device(buffer: Any, device: Any) -> Any:
-    """A buffer with the same contents on another device."""
-    return _copied(buffer, device, xe.ArrayCopySemantics.REUSE_INPUT)
+def copy_to_device(buffer: Any, device: Any, kind: str | None = None) -> Any:
+    """A buffer with the same contents on another device, or in memory of another kind; None for the device's own."""
+    return _copied(buffer, device, kind, xe.ArrayCopySemantics.REUSE_INPUT)
 
 
-def _copied(buffer: Any, device: Any, how: Any) -> Any:
+def _copied(buffer: Any, device: Any, kind: str | None, how: Any) -> Any:
     started = backend()
     return xe.batched_copy_array_to_devices_with_sharding(
         [buffer],
         [started.device_lists[device]],
-        [started.shardings[device]],
+        [started.in_memory(device, kind)],
         [how],
     )[0]
+
+
+def put_in_memory(value: Any, aval: ShapedArray, device: Any, kind: str) -> Any:
+    """A buffer in memory of a kind, with the contents of a NumPy array, which may be written to afterwards."""
+    aval = aval.physical
+    sharding, array = backend().in_memory(device, kind), np.asarray(value, aval.dtype)
+    return xe.batched_device_put(
+        aval, sharding, [array], [device], True, host_buffer_semantics=_COPY_NOW, enable_x64=True
+    )
 
 
 def find_device(platform: str, number: int) -> Any:

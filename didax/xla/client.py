@@ -20,8 +20,9 @@ from typing import Any, NamedTuple, cast
 
 from didax.core import config
 from didax.core.errors import message
+from didax.core.memory import DEVICE
 from didax.core.process import after_fork, import_to_the_end, lock_for_forks, to_the_end
-from didax.core.sharding import Parts, Sharding, check_memory_kind
+from didax.core.sharding import Parts, Sharding, checked_memory_kind
 from didax.version import installed_jaxlib
 from didax.xla import kept_memory
 from didax.xla.exit import skip_teardown
@@ -60,6 +61,10 @@ class Backend:
         """The device new arrays go to."""
         return self.devices[0]
 
+    def in_memory(self, device: Any, kind: str | None) -> SingleDeviceSharding:
+        """The sharding of arrays on a device, in memory of a kind; None for its own."""
+        return self.shardings[device] if kind in (None, DEVICE) else sharding_of_one(device, kind)
+
 
 Device = xe.Device
 
@@ -68,7 +73,7 @@ _REPLICATED = hlo.HloSharding.replicate()
 
 @Sharding.register
 class SingleDeviceSharding(xe.SingleDeviceSharding):
-    """An array on one device. ValueError for a `memory_kind` other than "device".
+    """An array on one device, in its memory or in one of the host's. ValueError for one that the device has not.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> place = dx.sharding.SingleDeviceSharding(dx.devices()[0])
@@ -76,16 +81,19 @@ class SingleDeviceSharding(xe.SingleDeviceSharding):
     True
     """
 
-    memory_kind = "device"
+    memory_kind: str = DEVICE
 
     def __init__(self, device: Any, *, memory_kind: str | None = None):
-        check_memory_kind(memory_kind)
-        super().__init__(device)
+        kind = checked_memory_kind(memory_kind, (device,))
+        if kind is None:
+            super().__init__(device)
+        else:
+            super().__init__(device, memory_kind=kind)
+            self.memory_kind = kind
 
     def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
-        """The same layout in memory of another kind; the one kind that arrays have here is 'device'."""
-        check_memory_kind(kind)
-        return self
+        """The same layout in memory of another kind: 'device', or one that `device.addressable_memories()` names."""
+        return SingleDeviceSharding(self._device, memory_kind=kind)
 
     def _to_xla_hlo_sharding(self, num_dimensions: int) -> Any:
         return _REPLICATED  # asked for with every transfer
@@ -110,10 +118,14 @@ class SingleDeviceSharding(xe.SingleDeviceSharding):
     num_devices = 1
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SingleDeviceSharding) and other._device is self._device
+        return (
+            isinstance(other, SingleDeviceSharding)
+            and other._device is self._device
+            and other.memory_kind == self.memory_kind
+        )
 
     def __hash__(self) -> int:
-        return hash((SingleDeviceSharding, self._device))
+        return hash((SingleDeviceSharding, self._device, self.memory_kind))
 
     def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, tuple[slice, ...]]:
         """The device, and the part of an array of this shape that it holds: all."""
@@ -123,7 +135,7 @@ class SingleDeviceSharding(xe.SingleDeviceSharding):
 
     def is_equivalent_to(self, other: Any, ndim: int) -> bool:
         """Whether an array with `ndim` axes lies on this device alone by the other sharding."""
-        return other.device_set == self.device_set
+        return other.device_set == self.device_set and other.memory_kind == self.memory_kind
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -141,6 +153,12 @@ class SingleDeviceSharding(xe.SingleDeviceSharding):
 
     def __repr__(self) -> str:
         return f"SingleDeviceSharding(device={self._device!r}, memory_kind={self.memory_kind})"
+
+
+@functools.cache
+def sharding_of_one(device: Any, kind: str | None) -> SingleDeviceSharding:
+    """The sharding of arrays on a device of any client, in memory of a kind; None for its own."""
+    return SingleDeviceSharding(device, memory_kind=kind)
 
 
 class ForkedBackend:

@@ -92,9 +92,11 @@ class PartitionedExecutable(Executable):
             layout_found(partition, sharding, aval.ndim)
             for sharding, aval in zip(found, out_avals, strict=True)
         ]
-        self.out_shardings = _as_stated(
-            chosen, partition, [a.ndim for a in in_avals], [a.ndim for a in out_avals]
-        )
+        stated = _as_stated(chosen, partition, [a.ndim for a in in_avals], [a.ndim for a in out_avals])
+        memories = partition.memories or [None] * len(out_avals)
+        self.out_shardings = [
+            s if kind is None else s.with_memory_kind(kind) for s, kind in zip(stated, memories, strict=True)
+        ]
         self.handlers = [
             _result_handler(aval.physical, xla_sharding(sharding))
             for aval, sharding in zip(out_avals, self.out_shardings, strict=True)
@@ -122,8 +124,9 @@ def _as_stated(
     found: Sequence[NamedSharding], partition: Partition, in_ndims: Sequence[int], out_ndims: Sequence[int]
 ) -> list[NamedSharding]:
     """The layouts of results in the user's words: as the program says it, or as one says it of an argument."""
-    arguments = [(s, n) for s, n in zip(partition.arguments, in_ndims, strict=True) if s is not None]
-    results = partition.results or (None,) * len(out_ndims)
+    laid_out = zip(partition.arguments, in_ndims, strict=True)
+    arguments = [(s.on_device, n) for s, n in laid_out if s is not None]
+    results = [None if s is None else s.on_device for s in partition.results or (None,) * len(out_ndims)]
 
     def worded(sharding: NamedSharding, stated: NamedSharding | None, ndim: int) -> NamedSharding:
         words = [stated, *[s for s, n in arguments if n == ndim]]
@@ -151,7 +154,7 @@ class CallingPartitionedExecutable(PartitionedExecutable):
         self._places: dict[Backend, tuple[tuple[Any, ...], Any]] = {}
         self.partition = partition
         number = NamedSharding(partition.mesh, PartitionSpec())
-        given = Partition(partition.mesh, (number, *partition.arguments))
+        given = Partition(partition.mesh, (number, *partition.arguments), memories=partition.memories)
         _, loaded = self._place(calling_backend(0, len(partition.devices)))
         super().__init__(loaded, [_INT64, *in_avals], out_avals, given)
         self.in_shardings = self.in_shardings[1:]
@@ -253,7 +256,7 @@ class SharedCallingExecutable(SharedExecutable):
         callbacks: Sequence[HostCallback],
     ):
         number = NamedSharding(partition.mesh, PartitionSpec())
-        given = Partition(partition.mesh, (number, *partition.arguments))
+        given = Partition(partition.mesh, (number, *partition.arguments), memories=partition.memories)
         super().__init__(loaded, [_INT64, *in_avals], out_avals, given)
         self.in_shardings = self.in_shardings[1:]
         self._callbacks = callbacks
@@ -308,10 +311,20 @@ class CallingExecutable(Executable):
     """A compiled program that calls Python. `run` returns when the program has ended, and raises what a callback
     raised.
 
-    On the CPU the program borrows the memory of its arguments, on a client of its own (`calling_backend`).
+    On the CPU the program borrows the memory of its arguments, on a client of its own (`calling_backend`). On a GPU it
+    may have a partition for this one device, which says in which memories arguments and results lie.
     """
 
-    __slots__ = ("_callbacks", "_load", "_numbers", "_places")
+    __slots__ = (
+        "_callbacks",
+        "_load",
+        "_memories",
+        "_numbers",
+        "_places",
+        "in_shardings",
+        "out_shardings",
+        "partition",
+    )
 
     def __init__(
         self,
@@ -319,10 +332,18 @@ class CallingExecutable(Executable):
         out_avals: Sequence[ShapedArray],
         device: Any,
         callbacks: Sequence[HostCallback],
+        partition: Partition | None = None,
     ):
         self._load = load
         self._callbacks = callbacks
         self._places: dict[Backend, tuple[Any, Any, list[Any]]] = {}
+        self._memories: Sequence[str | None] = (partition and partition.memories) or [None] * len(out_avals)
+        self.in_shardings = self.out_shardings = ()
+        self.partition = partition
+        if partition is not None:
+            whole = NamedSharding(partition.mesh, PartitionSpec())
+            self.in_shardings = [sharding or whole for sharding in partition.arguments]
+            self.out_shardings = [whole.update(memory_kind=kind) for kind in self._memories]
         self._numbers: dict[
             tuple[Backend, int], Any
         ] = {}  # the numbers of runs as device buffers, which programs take
@@ -342,7 +363,8 @@ class CallingExecutable(Executable):
         found = self._places.get(client)
         if found is None:
             device = self.device if client is backend() else client.default_device
-            handlers = [_result_handler(aval.physical, client.shardings[device]) for aval in self.out_avals]
+            laid = zip(self.out_avals, self._memories, strict=True)
+            handlers = [_result_handler(a.physical, client.in_memory(device, kind)) for a, kind in laid]
             found = self._places[client] = device, self._load(client, (device,)), handlers
         return found
 
@@ -474,6 +496,8 @@ def compile_text(
         shared = len(processes) > 1
         if shared:
             agree(job.in_force(), f"{text}\noptions: {flags}", processes)
+        if callbacks and started.platform != "cpu" and partition.is_one_device:
+            return CallingExecutable(load, out_avals, partition.devices[0], callbacks, partition)
         if callbacks:
             _check_may_call(callbacks)
             if shared:

@@ -18,7 +18,7 @@ import numpy as np
 
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
-from didax.core.mesh import AxisType, Mesh
+from didax.core.mesh import ONE_DEVICE, AxisType, Mesh
 from didax.core.primitive import Primitive
 from didax.core.sharding import NamedSharding, PartitionSpec, entry_names
 
@@ -33,6 +33,17 @@ class Partition:
     arguments: tuple[NamedSharding | None, ...]
     meshes: tuple[Mesh, ...] = ()  # all that the program and its arguments name
     results: tuple[NamedSharding | None, ...] = ()  # as the program says it
+    memories: tuple[str | None, ...] = ()  # of the results: kinds; None for that of the devices
+
+    @property
+    def is_one_device(self) -> bool:
+        """Whether the program runs on a device alone, which its arguments or results name."""
+        return self.mesh.axis_names == ONE_DEVICE
+
+    @property
+    def argument_memories(self) -> list[str | None]:
+        """The kinds of memory that the arguments lie in; None for that of the devices."""
+        return [None if sharding is None else sharding.kind for sharding in self.arguments]
 
     @property
     def devices(self) -> tuple[Any, ...]:
@@ -81,21 +92,27 @@ class DeviceWriter:
 
     def argument_attributes(self, avals: Sequence[ShapedArray]) -> list[list[str]]:
         """For each argument of the program, what its declaration says of where it lies."""
-        return self._attributes(self.partition.arguments, avals)
+        return self._attributes(self.partition.arguments, avals, self.partition.argument_memories)
 
     def result_attributes(self, avals: Sequence[ShapedArray]) -> list[list[str]]:
         """The same for the results: a constraint alone is not kept where the program has meshes of several shapes."""
-        return self._attributes(self.partition.results or [None] * len(avals), avals)
+        unknown = [None] * len(avals)
+        return self._attributes(self.partition.results or unknown, avals, self.partition.memories or unknown)
 
     def _attributes(
-        self, shardings: Sequence[NamedSharding | None], avals: Sequence[ShapedArray]
+        self,
+        shardings: Sequence[NamedSharding | None],
+        avals: Sequence[ShapedArray],
+        memories: Sequence[str | None],
     ) -> list[list[str]]:
-        return [
-            []
-            if sharding is None
-            else [f"sdy.sharding = #sdy.sharding<{self.sharding(sharding, aval.physical.ndim)}>"]
-            for sharding, aval in zip(shardings, avals, strict=True)
-        ]
+        found: list[list[str]] = []
+        for sharding, aval, kind in zip(shardings, avals, memories, strict=True):
+            said = [] if kind is None else [f'mhlo.memory_kind = "{kind}"']
+            if sharding is not None:
+                lies = self.sharding(sharding, aval.physical.ndim)
+                said.append(f"sdy.sharding = #sdy.sharding<{lies}>")
+            found.append(said)
+        return found
 
     def mesh(self, mesh: Mesh) -> str:
         """The name of a mesh in this module."""

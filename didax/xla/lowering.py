@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from didax.core import config
+from didax.core import sharding as shardings
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import is_symbolic
 from didax.core.dtypes import supported_dtype
@@ -28,6 +29,7 @@ from didax.core.primitive_names import is_of_library
 from didax.core.rule_types import as_list, check_fit, check_kind, check_list, check_type, failed
 from didax.core.source import describe_function, follows_equations
 from didax.core.stack import on_new_stack, stack_is_low
+from didax.passes.memories import in_memories
 from didax.passes.outline import cut, kept_in_memory
 from didax.passes.physical import physical_jaxpr
 from didax.passes.simplify import simplify_jaxpr
@@ -73,6 +75,12 @@ def lower_module(
     program that it comes from. With a `listener` the text asks XLA how it splits the values over devices that the
     program looks at. A program that is to run `alone`, in other processes, calls nothing in this one.
     """
+    if shardings.in_memories:
+        held, given = ([], ()) if partition is None else (partition.argument_memories, partition.memories)
+        jaxpr = in_memories(jaxpr, held, given)
+        if any(held):
+            donated = [d and (kind is None or kind in given) for d, kind in zip(donated, held, strict=False)]
+            replaced = {i: out for i, out in replaced.items() if held[i] == (given[out] if given else None)}
     devices = None if partition is None else DeviceWriter(partition)
     module = Module(outline, devices, located, listener, alone)
     donated = donated or (False,) * len(jaxpr.invars)
@@ -132,7 +140,7 @@ def function_text(
         args, outs = [*tokens, *args], [*ctx.tokens, *outs]
     parameters = [f"{x}: {x.type}" for x in args]
     if attributes and ctx.run.used:  # a run that calls Python borrows the memory of its arguments
-        attributes = [text if "sdy.sharding" in text else "" for text in attributes]
+        attributes = [text if "sdy.sharding" in text or "memory_kind" in text else "" for text in attributes]
     if attributes:
         parameters = [text + attribute for text, attribute in zip(parameters, attributes, strict=True)]
     if ctx.run.used:
@@ -322,9 +330,8 @@ def call(
 ) -> list[Value]:
     """Write a call of the function of an inner jaxpr. With `one_kernel` XLA compiles it, loops and all, as a kernel."""
     if ctx.inlines:
-        if operands and not inline:  # what is computed again is not merged with what was computed before
-            text = f"stablehlo.optimization_barrier {names(operands)} : {types(operands)}"
-            operands = ctx.emit_many(text, [x.aval for x in operands])
+        if not inline:  # what is computed again is not merged with what was computed before
+            operands = behind_barrier(ctx, operands)
         return lower_jaxpr_body(ctx, _simplified(ctx.module, jaxpr), operands)
     name = function_name(ctx.module, jaxpr)
     inline = inline or _maps_within_a_map(ctx, jaxpr)
@@ -343,6 +350,14 @@ def call(
     if is_ordered:
         ctx.tokens, outs = outs[:1], outs[1:]
     return outs
+
+
+def behind_barrier(ctx: FunctionContext, operands: Sequence[Value]) -> Sequence[Value]:
+    """The same values, which are there when all of them are, and which XLA does not merge with others."""
+    if not operands:
+        return operands
+    text = f"stablehlo.optimization_barrier {names(operands)} : {types(operands)}"
+    return ctx.emit_many(text, [x.aval for x in operands])
 
 
 def _maps_within_a_map(ctx: FunctionContext, jaxpr: Jaxpr) -> bool:

@@ -22,18 +22,22 @@ from didax.core.avals import ShapedArray
 from didax.core.mesh import Mesh
 from didax.core.sharding import NamedSharding, PartitionSpec, Sharding
 from didax.xla.buffers import to_host
-from didax.xla.client import backend, hlo, xe
+from didax.xla.client import backend, hlo, sharding_of_one, xe
 from didax.xla.device_text import Partition
 
 
 class XlaSharding(xe.Sharding):
     """A sharding as jaxlib's arrays hold it."""
 
-    memory_kind = _memory_kind = None
+    memory_kind: str | None = (
+        None  # of the class as well: JAX, where it is loaded, makes properties of the base
+    )
+    _memory_kind: str | None = None
 
     def __init__(self, sharding: Sharding):
         super().__init__()
         self.sharding = sharding
+        self.memory_kind = self._memory_kind = getattr(sharding, "kind", None)
         self._devices = xe.DeviceList(sharding.devices)
 
     @property
@@ -52,8 +56,10 @@ class XlaSharding(xe.Sharding):
 _xla_shardings: WeakKeyDictionary[Sharding, XlaSharding] = WeakKeyDictionary()
 
 
-def xla_sharding(sharding: Sharding) -> XlaSharding:
-    """The sharding as jaxlib's arrays hold it, one object for each."""
+def xla_sharding(sharding: Any) -> Any:
+    """The sharding as jaxlib's arrays hold it, one object for each; of a mesh that stands for a device, that of one."""
+    if sharding.is_one_device:
+        return sharding_of_one(sharding.devices[0], sharding.kind)
     found = _xla_shardings.get(sharding)
     if found is None:
         found = _xla_shardings.setdefault(sharding, XlaSharding(sharding))
@@ -171,17 +177,17 @@ def moved_shards(
     counts, _ = sharding.parts(aval.ndim)
     lengths = [n // count for n, count in zip(aval.shape, counts, strict=True)]
     part = physical.update(shape=(*lengths, *physical.shape[aval.ndim :]), sharding=None)
-    parts = shards_of(buffer, part, sharding.devices, client.shardings)
+    parts = shards_of(buffer, part, sharding.devices, client)
     return put_shards([to_host(x, part) for x in parts], physical, wanted)
 
 
-def shards_of(buffer: Any, aval: ShapedArray, devices: Sequence[Any], single: Any = None) -> list[Any]:
+def shards_of(buffer: Any, aval: ShapedArray, devices: Sequence[Any], client: Any = None) -> list[Any]:
     """The parts of an array of XLA's, each of the given type, as arrays on one device each: these, in their order."""
     with _jax_not_imported():
         parts = list(buffer._arrays)
-    single = backend().shardings if single is None else single
+    client, kind = client or backend(), buffer._sharding.memory_kind
     return [
-        xe.ArrayImpl(aval, single[device], [part], committed=True, _skip_checks=True)
+        xe.ArrayImpl(aval, client.in_memory(device, kind), [part], committed=True, _skip_checks=True)
         for part, device in zip(parts, devices, strict=True)
     ]
 

@@ -208,7 +208,7 @@ def test_derivatives_are_the_same_under_every_policy(policy, order):
     assert_close(gradient(policy, order), gradient(None, order), rtol=1e-4)
 
 
-def test_offloading_policies_save_where_values_are():
+def test_reports_of_residuals_say_where_policies_offload_them():
     dots = POLICIES.offload_dot_with_no_batch_dims("device", "pinned_host")
     names = POLICIES.save_and_offload_only_these_names(
         names_which_can_be_saved=["kept"],
@@ -222,8 +222,12 @@ def test_offloading_policies_save_where_values_are():
         return dnp.sin(dx.checkpoint_name(dnp.exp(y), "away")) * dnp.cos(dx.checkpoint_name(y * 2, "other"))
 
     x = np.eye(3, dtype=np.float32)
-    assert origins(dx.checkpoint(f, policy=dots), x) == ["argument x", "output of dot_general"]
-    assert origins(dx.checkpoint(f, policy=names), x) == ["argument x", "named 'kept'", "named 'away'"]
+    assert origins(dx.checkpoint(f, policy=dots), x) == ["argument x", "output of dot_general, in pinned_host"]
+    assert origins(dx.checkpoint(f, policy=names), x) == [
+        "argument x",
+        "named 'kept'",
+        "named 'away', in pinned_host",
+    ]
     assert_close(
         dx.grad(lambda x: dx.checkpoint(f, policy=names)(x).sum())(x), dx.grad(lambda x: f(x).sum())(x)
     )

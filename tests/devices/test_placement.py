@@ -1,6 +1,7 @@
 # ruff: noqa: E501 (a row is one line of a table)
 """Meshes, specs, shardings, and arrays that lie on several devices."""
 
+import copy
 import pickle
 
 import jax
@@ -105,8 +106,9 @@ def test_meshes_shardings_and_shards_print_as_in_jax() -> None:
     assert (
         repr(shard) == "Shard(device=CpuDevice(id=0), index=(slice(0, 2, None),), replica_id=0, data=[0 1])"
     )
-    with pytest.raises(ValueError, match="memory kind: 'pinned_host'"):
-        dx.sharding.SingleDeviceSharding(dx.devices()[1], memory_kind="pinned_host")
+    host = dx.sharding.SingleDeviceSharding(dx.devices()[1], memory_kind="pinned_host")
+    assert repr(host) == "SingleDeviceSharding(device=CpuDevice(id=1), memory_kind=pinned_host)"
+    assert repr(rows.with_memory_kind("pinned_host")).endswith("spec=P('a',), memory_kind=pinned_host)")
 
 
 def test_an_array_like_another_lies_where_that_one_does() -> None:
@@ -501,3 +503,45 @@ def test_a_compiled_function_takes_arguments_that_lie_as_it_was_compiled_for() -
         ValueError, match=r"argument 1 of the compiled function <lambda>\n.*P\('a',\).*\n.*P\('b',\)"
     ):
         compiled(1.0, on("b"))
+
+
+def test_arrays_of_several_devices_lie_in_host_memory() -> None:
+    whole = np.arange(32, dtype="float32").reshape(8, 4)
+    on_devices = NamedSharding(mesh_of(), P("a", "b"))
+    host = on_devices.with_memory_kind("pinned_host")
+    assert host is not on_devices and host.with_memory_kind("device") is on_devices
+    assert host == NamedSharding(mesh_of(), P("a", "b"), memory_kind="pinned_host")
+    assert host.update(spec=P("b")).memory_kind == "pinned_host" and not host.is_equivalent_to(on_devices, 2)
+    x, parts = dx.device_put(whole, host), dx.device_put(whole, on_devices).addressable_shards
+    there = [
+        x,
+        dx.device_put(dx.device_put(whole, on_devices), dx.memory.Space.Host),
+        dx.device_put(dx.device_put(whole, on_devices), host),
+        dx.jit(lambda x: x)(x),
+        dx.jit(lambda x: dx.device_put(x, host), donate_argnums=0)(dx.device_put(whole, on_devices)),
+        dx.jit(lambda x: x * 1, in_shardings=host, out_shardings=host)(whole),
+        dx.make_array_from_callback(whole.shape, host, lambda index: whole[index]),
+        dx.make_array_from_single_device_arrays(whole.shape, host, [part.data for part in parts]),
+        dx.make_array_from_process_local_data(host, whole),
+        copy.copy(x),
+    ]
+    for y in there:
+        assert y.sharding == host and np.array_equal(y, whole)
+        assert {part.data.sharding.memory_kind for part in y.addressable_shards} == {"pinned_host"}
+    here = [x * 1, dx.device_put(x, on_devices), dx.device_put(x, dx.memory.Space.Device), dx.jit(lambda x: x * 1)(x)]
+    here += [dx.shard_map(lambda x: x * 1, mesh=mesh_of(), in_specs=P("a", "b"), out_specs=P("a", "b"))(x)]
+    for y in here:
+        assert y.sharding == on_devices and np.array_equal(y, whole)
+    alone = dx.sharding.SingleDeviceSharding(dx.devices()[3], memory_kind="pinned_host")
+    assert (dx.device_put(whole, alone) + 1).devices() == {dx.devices()[3]}
+
+
+def test_arrays_split_over_explicit_axes_lie_in_host_memory() -> None:
+    mesh = dx.make_mesh((8,), ("x",), axis_types=AxisType.Explicit)
+    host = NamedSharding(mesh, P("x", None), memory_kind="pinned_host")
+    x = dx.device_put(np.ones((8, 2), "float32"), host)
+    assert str(dx.typeof(x)) == "float32[8@x,2]" and x.sharding == host
+    for f in (lambda x: dx.device_put(x + 1, dx.memory.Space.Host), lambda x: dx.device_put(x + 1, host)):
+        y = dx.jit(f)(x)
+        assert y.sharding == host and dx.typeof(y) is dx.typeof(x) and (np.asarray(y) == 2).all()
+    assert (x + 1).sharding == host.with_memory_kind("device")

@@ -49,6 +49,14 @@ assert (np.asarray(dx.device_put(dx.device_put(y, square), whole)) == grid).all(
 keys = dx.device_put(random.split(random.key(1), 4), split)
 assert (dx.device_put(keys, whole) == random.split(random.key(1), 4)).all()
 
+# Memory of the host: back and forth, into another layout, through a program.
+host = dx.device_put(dx.device_put(x, dx.memory.Space.Host), dx.memory.Space.Host)
+assert host.sharding == split.with_memory_kind("pinned_host") and float((host + 1).sum()) == 36
+assert dx.device_put(host, dx.memory.Space.Device).sharding is split
+assert np.asarray(dx.device_put(host, whole.with_memory_kind("pinned_host"))).tolist() == list(range(8))
+doubled = dx.jit(lambda v: dx.device_put(v * 2, dx.memory.Space.Host))(host)
+assert doubled.sharding == host.sharding and float(doubled.sum()) == 56
+
 # What cannot be is an error, in each process.
 def refused(kind, *texts):
     class Refused:

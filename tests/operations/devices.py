@@ -17,6 +17,10 @@ def numbers(rng: np.random.Generator, dtype: np.dtype[Any]) -> tuple[Any, ...]:
     return (rng.uniform(0.3, 1.5, SHAPE).astype(dtype),)
 
 
+def in_host_memory(x: Any) -> Any:
+    return dx.device_put(x, dx.memory.Space.Host)
+
+
 def constrained(x: Any) -> Any:
     return lax.with_sharding_constraint(x, NamedSharding(dx.make_mesh((1,), ("x",)), P("x")))
 
@@ -40,6 +44,7 @@ def cast(x: Any) -> Any:
 
 
 ROWS = [
+    Operation("memory", in_host_memory, lambda x: x, numbers, (*FLOATS, "int32")),
     Operation("sharding_constraint", constrained, lambda x: x, numbers, (*FLOATS, "int32"), has_text=False),
     Operation("inspect_sharding", inspected, np.sin, numbers, FLOATS, has_text=False),
     Operation("shard_map", mapped, lambda x: x * x, numbers, FLOATS, has_text=False),

@@ -16,9 +16,11 @@ import numpy as np
 from didax.core.avals import ShapedArray
 from didax.core.dims import LONGEST, is_symbolic, may_exceed
 from didax.core.jaxpr import Jaxpr
+from didax.passes.memories import moves_values
 from didax.passes.simplify import simplify_jaxpr
 from didax.primitives.control_flow.layout import BodyLayout, split_at
 from didax.primitives.control_flow.order import read_before_writing
+from didax.primitives.sharding import memory_p
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value
 
@@ -155,6 +157,10 @@ class ScanWriter(NamedTuple):
         # XLA makes one array of equal constants, and copies that array for each loop that writes into it. So each array
         # has another value, below a limit that every dtype of so many bytes holds (float0 is written as booleans).
         values = [next(ctx.counter) % (1 << max(8 * aval.dtype.itemsize - 7, 0)) for aval in avals]
+        moves = [e for e in self.body.eqns if e.primitive is memory_p or any(map(moves_values, e.jaxprs))]
+        if moves:  # rows may go to the host, whose memory XLA takes in the place of a broadcast
+            numbers = [ctx.scalar(value, aval.dtype) for value, aval in zip(values, avals, strict=True)]
+            return [ctx.fill(number, aval) for number, aval in zip(numbers, avals, strict=True)]
         earlier = next((x for x in self.xs if x.name in ctx.of_loops and 0 not in x.aval.shape), None)
         if earlier is None or ctx.module.partitioned_here:
             return [ctx.constant(value, aval) for value, aval in zip(values, avals, strict=True)]

@@ -24,6 +24,7 @@ from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.jaxpr_check import check_jaxpr_operands
 from didax.passes.checkify import Kinds, Report, nothing_failed, report_of
 from didax.passes.key_reuse import loop_keys, row_of, summarise, use_rows
+from didax.passes.memories import Memories, Placing, Where
 from didax.passes.sparsity import Dependence, columns_of, dependence, everything, stack, step_row
 from didax.primitives.call import fill_zeros, scatter_cotangents
 from didax.primitives.control_flow.agreement import scan_differs
@@ -125,6 +126,16 @@ class Scan(LoopPrimitive):
         if not is_symbolic(writer.length) and writer.length <= params["unroll"]:
             return writer.unrolled(ctx, carry, out_avals)
         return writer.loop(ctx, carry, out_avals, params["unroll"])
+
+    def memories(self, eqn: Eqn, place: Placing, operands: Memories) -> Where:
+        """A loop reads rows of what lies elsewhere, and writes rows there; steps written out compute with the whole."""
+        params, body = eqn.params, eqn.params["jaxpr"]
+        layout = BodyLayout.of(params)
+        consts, carry, xs = layout.split(operands)
+        in_steps = not is_symbolic(params["length"]) and params["length"] <= params["unroll"]
+        taken = [*[None] * len([*consts, *carry]), *(None if in_steps else kind for kind in xs)]
+        new, given = place(body, taken, len(body.outvars) if in_steps else len(carry))
+        return {**params, "jaxpr": new}, taken, given
 
     def sparsity(self, operands: Sequence[Dependence], **params: Any) -> list[Dependence]:
         """Step by step: what is known of the carry, such as a count, says which elements each step reads."""
