@@ -140,7 +140,7 @@ def test_programs_take_arguments_where_they_lie_and_leave_results_where_they_put
 
 def test_repeated_calls_tell_memories_apart() -> None:
     kinds = [memory.kind for memory in dx.devices()[0].addressable_memories()]
-    arrays = [dx.device_put(X, pinned().with_memory_kind(kind)) for kind in kinds]
+    arrays = [dx.device_put(X, pinned().with_memory_kind(name)) for name in kinds]
     f = dx.jit(lambda x: (x, x + 1))
     for _ in range(4):
         assert [kind(f(x)) for x in arrays] == [(name, "device") for name in kinds]
@@ -156,7 +156,19 @@ def test_results_of_calls_and_loops_lie_where_their_bodies_put_them() -> None:
         assert kind(outs) == ("device", "pinned_host")
         assert np.array_equal(outs[1], np.cumsum(X, 0) - X)
     branch = dx.jit(lambda x: lax.cond(x[0, 0] > 0, lambda x: dx.device_put(x, HOST), lambda x: x + 1, x))
-    assert kind(branch(x)) == "device"
+    assert kind(branch(x)) == "device" and np.array_equal(branch(x + 1), X + 1)
+
+
+def test_branches_move_nothing() -> None:
+    """XLA refuses a program for GPUs in which a branch moves its operand, or what computes with it, to the host."""
+
+    def branch(x: Any) -> Any:
+        there = lambda x: dx.jit(lambda x: dx.device_put(x, HOST))(x) * 2
+        loop = lambda x: lax.scan(lambda c, x: (c, dx.device_put(x, HOST)), 0.0, x)[1]
+        return lax.cond(x[0, 0] >= 0, there, loop, x)
+
+    assert moves(branch, X) == [] and moves(branch, on_host()) == ["device"]
+    assert np.array_equal(dx.jit(branch)(X), 2 * X) and np.array_equal(dx.jit(branch)(X - 1), X - 1)
 
 
 def test_shardings_of_arguments_and_results_say_memories() -> None:
@@ -175,6 +187,7 @@ def test_shardings_of_arguments_and_results_say_memories() -> None:
     assert np.array_equal(compiled(x), X + 1) and np.array_equal(compiled(X), X + 1)
 
 
+@pytest.mark.cpu
 def test_donated_arrays_in_host_memory_are_given_to_results_there() -> None:
     step = dx.jit(lambda x: dx.device_put(x + 1, HOST), donate_argnums=0)
     x = on_host()
@@ -189,6 +202,8 @@ def test_donated_arrays_in_host_memory_are_given_to_results_there() -> None:
     assert np.array_equal(step(y), X + 4) and np.array_equal(twin, X + 3)
     with pytest.raises(RuntimeError, match="donated or deleted"):
         step(before)
+    text = step.trace(y).lower(lowering_platforms=("cuda",)).as_text()
+    assert "buffer_donor" not in text and "buffer_donor" in step.lower(X).as_text()
     z = dx.jit(lambda x: x + 1, donate_argnums=0)(other)
     assert kind(z) == "device" and np.array_equal(z, X + 1)
 

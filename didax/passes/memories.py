@@ -22,7 +22,7 @@ from didax.core.jaxpr import Eqn, Jaxpr
 from didax.core.memory import DEVICE
 from didax.core.rule_types import as_list
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.rewriting import interpret, trace_closed
+from didax.transforms.rewriting import interpret, rewritten, trace_closed
 
 Memories = Sequence[str | None]  # of memory; None for that of the device
 Placing = Callable[[Jaxpr, Memories, int], tuple[Jaxpr, Memories]]
@@ -46,6 +46,21 @@ def in_memories(jaxpr: Jaxpr, operands: Memories, results: Memories) -> Jaxpr:
 def as_they_lie(eqn: Eqn, place: Placing, operands: Memories) -> Where:
     """The `memories` rule of operations that change nothing but types: results lie where the operands do."""
     return eqn.params, operands, operands
+
+
+@cached_on_jaxpr
+def without_moves(jaxpr: Jaxpr) -> Jaxpr:
+    """The program in which no value is moved from one memory to another."""
+    if not moves_values(jaxpr):
+        return jaxpr
+
+    def stay(eqn: Eqn, xs: list[Any]) -> list[Any]:
+        if not eqn.jaxprs and _moves(eqn):
+            return xs
+        outs = eqn.primitive.bind(*xs, **eqn.map_jaxprs(without_moves).params)
+        return as_list(eqn.primitive, outs)
+
+    return rewritten(jaxpr, stay, what="lowering")
 
 
 class _Elsewhere:
@@ -103,11 +118,16 @@ def moves_values(jaxpr: Jaxpr) -> bool:
     for eqn in jaxpr.eqns:
         if any(map(moves_values, eqn.jaxprs)):
             return True
-        if eqn.primitive.memories is not None and not eqn.jaxprs:
-            params, _, given = eqn.primitive.memories(eqn, _place, (None,) * len(eqn.invars))
-            if params is None or any(given):
-                return True
+        if not eqn.jaxprs and _moves(eqn):
+            return True
     return False
+
+
+def _moves(eqn: Eqn) -> bool:
+    if eqn.primitive.memories is None:
+        return False
+    params, _, given = eqn.primitive.memories(eqn, _place, (None,) * len(eqn.invars))
+    return params is None or any(given)
 
 
 def _placed(jaxpr: Jaxpr, operands: Memories, wanted: Memories) -> tuple[Jaxpr, Memories]:

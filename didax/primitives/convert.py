@@ -65,9 +65,10 @@ class ConvertElementType(Primitive):
             )  # XLA compares with the limits of integers, which narrow floats cannot hold
         if new_dtype == _E8M0 and x.aval.dtype != _E8M0:
             x = ctx.barrier(x)  # XLA drops the signs of constants
-        if not ctx.module.on_cpu and dtypes.is_sub_byte(x.aval.dtype) and dtypes.is_sub_byte(new_dtype):
-            # XLA's kernels for GPUs take numbers of 2 bits for numbers of 4 where they write such.
-            x = ctx.barrier(ctx.convert(x, np.dtype(np.int8)))
+        if not ctx.module.on_cpu and dtypes.is_sub_byte(new_dtype):
+            # XLA's kernels for GPUs take numbers of 2 bits for numbers of 4 where they write such, and XLA merges two
+            # conversions, by way of bytes, into one.
+            x = ctx.barrier(ctx.convert(x, np.dtype(np.int8)) if dtypes.is_sub_byte(x.aval.dtype) else x)
         out = ctx.convert(x, new_dtype)
         if x.aval.dtype == np.bool_ and out is not x:
             ctx.masks[out.name] = x

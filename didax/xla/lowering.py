@@ -38,6 +38,7 @@ from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.callbacks import CPU_TARGET, GPU_TARGET, HostCallback
 from didax.xla.device_text import UINT32, DeviceWriter, Partition, of_first_device
 from didax.xla.inspection import Listener
+from didax.xla.platforms import platform
 from didax.xla.text import (
     TOKEN,
     FunctionContext,
@@ -79,8 +80,11 @@ def lower_module(
         held, given = ([], ()) if partition is None else (partition.argument_memories, partition.memories)
         jaxpr = in_memories(jaxpr, held, given)
         if any(held):
-            donated = [d and (kind is None or kind in given) for d, kind in zip(donated, held, strict=False)]
-            replaced = {i: out for i, out in replaced.items() if held[i] == (given[out] if given else None)}
+            # A GPU does not give away memory of the host: it may be read by others.
+            usable = (None, *given) if platform() == "cpu" else (None,)
+            donated = [d and kind in usable for d, kind in zip(donated, held, strict=False)]
+            alike = {i for i, out in replaced.items() if held[i] == (given[out] if given else None)}
+            replaced = {i: out for i, out in replaced.items() if i in alike and held[i] in usable}
     devices = None if partition is None else DeviceWriter(partition)
     module = Module(outline, devices, located, listener, alone)
     donated = donated or (False,) * len(jaxpr.invars)
@@ -536,8 +540,6 @@ def first_token(ctx: FunctionContext) -> Value:
 
 
 def _target() -> str:
-    from didax.xla.platforms import platform
-
     return CPU_TARGET if platform() == "cpu" else GPU_TARGET
 
 

@@ -222,7 +222,10 @@ def test_reports_of_residuals_say_where_policies_offload_them():
         return dnp.sin(dx.checkpoint_name(dnp.exp(y), "away")) * dnp.cos(dx.checkpoint_name(y * 2, "other"))
 
     x = np.eye(3, dtype=np.float32)
-    assert origins(dx.checkpoint(f, policy=dots), x) == ["argument x", "output of dot_general, in pinned_host"]
+    assert origins(dx.checkpoint(f, policy=dots), x) == [
+        "argument x",
+        "output of dot_general, in pinned_host",
+    ]
     assert origins(dx.checkpoint(f, policy=names), x) == [
         "argument x",
         "named 'kept'",

@@ -528,7 +528,12 @@ def test_arrays_of_several_devices_lie_in_host_memory() -> None:
     for y in there:
         assert y.sharding == host and np.array_equal(y, whole)
         assert {part.data.sharding.memory_kind for part in y.addressable_shards} == {"pinned_host"}
-    here = [x * 1, dx.device_put(x, on_devices), dx.device_put(x, dx.memory.Space.Device), dx.jit(lambda x: x * 1)(x)]
+    here = [
+        x * 1,
+        dx.device_put(x, on_devices),
+        dx.device_put(x, dx.memory.Space.Device),
+        dx.jit(lambda x: x * 1)(x),
+    ]
     here += [dx.shard_map(lambda x: x * 1, mesh=mesh_of(), in_specs=P("a", "b"), out_specs=P("a", "b"))(x)]
     for y in here:
         assert y.sharding == on_devices and np.array_equal(y, whole)
