@@ -1,4 +1,4 @@
-"""Writes docs/accuracy.md: the largest errors of special functions, in units in the last place, mpmath as the judge.
+"""Writes docs/accuracy.md: the largest errors of special functions and distributions in units in the last place (ulp).
 
     pip install mpmath; python docs/make_accuracy.py
 
@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import didax as dx
-from didax.scipy import special
+import didax.numpy as dnp
+from didax.scipy import special, stats
 
 PAGE = Path(__file__).parent / "accuracy.md"
 POINTS = 40
@@ -107,11 +108,49 @@ def rows(mp: Any) -> list[Row]:
     ]  # fmt: skip
 
 
+def distributions(mp: Any) -> list[Row]:
+    """The table of distributions: their tails, where a difference from 1 would lose the digits."""
+    below = lambda x: mp.erfc(-x / mp.sqrt(2)) / 2
+    between = lambda a, b: below(-a) - below(-b) if a > 0 else below(b) - below(a)
+    trunc_logpdf = lambda x: -x * x / 2 - mp.log(2 * mp.pi) / 2 - mp.log(between(mp.mpf(5), mp.mpf(8)))
+    trunc_cdf = lambda x: between(mp.mpf(5), x) / between(mp.mpf(5), mp.mpf(8))
+    trunc_logsf = lambda x: mp.log(between(x, mp.mpf(30))) - mp.log(between(mp.mpf(-1), mp.mpf(30)))
+    gamma_below = lambda x, a: mp.gammainc(a, 0, x, regularized=True)
+    gamma_above = lambda x, a: mp.gammainc(a, x, mp.inf, regularized=True)
+    beta_below = lambda x, a, b: mp.betainc(a, b, 0, x, regularized=True)
+    t_logpdf = lambda x, v: (
+        mp.loggamma((v + 1) / 2)
+        - mp.loggamma(v / 2)
+        - mp.log(v * mp.pi) / 2
+        - (v + 1) / 2 * mp.log1p(x * x / v)
+    )
+    von_mises = lambda x, k: k * (mp.cos(x) - 1) - mp.log(2 * mp.pi * mp.besseli(0, k) * mp.exp(-k))
+    poisson = lambda k, mu: mp.floor(k) * mp.log(mu) - mu - mp.loggamma(mp.floor(k) + 1)
+    logpmf = lambda k, mu: stats.poisson.logpmf(dnp.floor(k), mu)
+    return [
+        Row("norm.logcdf", lambda x: mp.log(below(x)), ((-30.0, 3.0),), stats.norm.logcdf),
+        Row("norm.logsf", lambda x: mp.log(below(-x)), ((-3.0, 30.0),), stats.norm.logsf),
+        Row("truncnorm.logpdf (5, 8)", trunc_logpdf, ((5.01, 7.99),), lambda x: stats.truncnorm.logpdf(x, 5, 8), 1),
+        Row("truncnorm.cdf (5, 8)", trunc_cdf, ((5.01, 7.99),), lambda x: stats.truncnorm.cdf(x, 5, 8)),
+        Row("truncnorm.logsf (-1, 30)", trunc_logsf, ((1.0, 29.0),), lambda x: stats.truncnorm.logsf(x, -1, 30)),
+        Row("gamma.logcdf", lambda x, a: mp.log(gamma_below(x, a)), ((1e-3, 2.0, "log"), (0.5, 20.0)),
+            stats.gamma.logcdf, 1),
+        Row("gamma.logsf", lambda x, a: mp.log(gamma_above(x, a)), ((20.0, 60.0), (0.5, 15.0)), stats.gamma.logsf, 1),
+        Row("beta.logcdf", lambda x, a, b: mp.log(beta_below(x, a, b)), ((0.01, 0.5), (0.5, 10.0), (0.5, 10.0)),
+            stats.beta.logcdf, 1),
+        Row("t.logpdf", t_logpdf, ((-20.0, 20.0), (0.5, 30.0)), stats.t.logpdf, 1),
+        Row("vonmises.logpdf", von_mises, ((-3.0, 3.0), (0.1, 100.0)), stats.vonmises.logpdf, 1),
+        Row("poisson.logpmf", poisson, ((0.0, 60.0), (0.5, 40.0)), logpmf, 1),
+    ]  # fmt: skip
+
+
 REASONS = {
     "bernoulli comb gammasgn": "rational or whole numbers, rounded once",
     "logsumexp softmax log_softmax": "sums, whose error grows with their length",
     "sph_harm_y": "products of polynomials; tests compare with SciPy",
 }
+
+HEAD = "| function | region | float32 | float64 | unit of at least |\n|---|---|---:|---:|---:|\n"
 
 LIMITS = """
 Outside of these regions:
@@ -145,18 +184,25 @@ def largest_error(row: Row, mp: Any, dtype: str) -> float:
     return max(errors)
 
 
+def _line(row: Row) -> str:
+    """The line of a table."""
+    import mpmath
+
+    regions = " x ".join(f"[{region[0]:g}, {region[1]:g}]" for region in row.regions)
+    unit = f"{row.unit:g}" if row.unit else ""
+    errors = [f"{largest_error(row, mpmath.mp, dtype):.3g}" for dtype in ("float32", "float64")]
+    line = f"| `{row.name}` | {regions} | {' | '.join(errors)} | {unit} |"
+    print(line, file=sys.stderr)
+    return line
+
+
 def page() -> str:
     """The text of the page."""
     import mpmath  # for this script only
 
     mpmath.mp.dps = 30
-    lines = []
-    for row in rows(mpmath.mp):
-        regions = " x ".join(f"[{region[0]:g}, {region[1]:g}]" for region in row.regions)
-        unit = f"{row.unit:g}" if row.unit else ""
-        errors = [f"{largest_error(row, mpmath.mp, dtype):.3g}" for dtype in ("float32", "float64")]
-        lines.append(f"| `{row.name}` | {regions} | {' | '.join(errors)} | {unit} |")
-        print(lines[-1], file=sys.stderr)
+    table = "\n".join(map(_line, rows(mpmath.mp)))
+    of_distributions = "\n".join(map(_line, distributions(mpmath.mp)))
     reasons = "\n".join(
         f"- {', '.join(f'`{n}`' for n in names.split())}: {why}." for names, why in REASONS.items()
     )
@@ -167,9 +213,9 @@ def page() -> str:
         "digits. Near a zero of a function the exact value is tiny, and\nso is its last place. There the error is in "
         "units in the last place of the larger number that the last column names. The\npage is made by "
         "[docs/make_accuracy.py](make_accuracy.py).\n\n"
-        "| function | region | float32 | float64 | unit of at least |\n|---|---|---:|---:|---:|\n"
-        + "\n".join(lines)
-        + f"\n\nNot in the table:\n\n{reasons}\n{LIMITS}"
+        f"{HEAD}{table}\n\nNot in the table:\n\n{reasons}\n{LIMITS}\n"
+        "Distributions of `didax.scipy.stats`, in the same way; the parameters are in brackets, or regions after that "
+        f"of x:\n\n{HEAD}{of_distributions}\n"
     )
 
 

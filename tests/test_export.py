@@ -331,6 +331,29 @@ def test_a_program_for_other_platforms_runs_where_that_is_allowed() -> None:
     assert export.deserialize(found.serialize()).disabled_safety_checks == (check,)
 
 
+@pytest.mark.parametrize(
+    ("constraints", "fits"),
+    [
+        (["mod(n, 2) == 0"], [(3, 6), (2, 4), (2, 6)]),
+        (["floordiv(n, 2) == b"], [(3, 6), (2, 4), (2, 5)]),
+        (["n*b == 18"], [(3, 6)]),
+        (["mod(n, 3) == 0", "n == 3*b"], [(2, 6)]),
+    ],
+)
+def test_equal_sizes_that_are_no_names_are_checked_in_each_call(constraints: Any, fits: Any) -> None:
+    shape = export.symbolic_shape("b, n", constraints=constraints)
+    exported = export.export(dx.jit(lambda x: x.reshape(-1) * 2))(dx.ShapeDtypeStruct(shape, "float32"))
+    assert f"break the constraint {constraints[0]}" in exported.mlir_module()  # what jax calls
+    for call in (exported.call, export.deserialize(exported.serialize()).call):
+        for other in [(3, 6), (2, 4), (2, 5), (2, 6), (1, 1)]:
+            x = np.ones(other, np.float32)
+            if other in fits:
+                assert call(x).shape == (x.size,)
+            else:
+                with pytest.raises(ValueError):
+                    call(x)
+
+
 def test_damage_anywhere_is_an_error() -> None:
     """Files of jax have no checksum: their offsets are checked while they are read."""
     data = (HERE / "jax.bin").read_bytes()

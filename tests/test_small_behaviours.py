@@ -72,6 +72,12 @@ SAME: dict[str, Callable[..., Any]] = {
         n.asarray(memoryview(np.array([2**40])), "float32"),
         n.asarray(array.array("q", [2**40]), "float32"),
     ],
+    "lists of buffers": lambda d, n, l: [
+        n.array([array.array("i", [1, 2]), array.array("d", [1.5, 2])]),
+        n.array([bytearray(b"ab"), memoryview(b"cd")]),
+        n.array([range(3), [1.5, 2, 3]]),
+        n.array([range(2), [True, False]], "int8"),
+    ],
     "repeat nothing": lambda d, n, l: (
         [
             n.repeat(W[:, :0], repeats, axis=axis, total_repeat_length=3)

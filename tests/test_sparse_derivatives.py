@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import didax as dx
 import didax.numpy as dnp
 from didax import lax, tree
 from didax.experimental.sparse_derivatives import sparse_hessian, sparse_jacobian
+from didax.passes import colouring
 from tests.checks import is_inexact
 from tests.operations.row import Operation
 from tests.test_operations import ROWS, mode_for
@@ -140,6 +142,54 @@ def test_a_band_of_a_thousand_takes_few_passes() -> None:
     v = np.cos(x)
     wanted = dx.jvp(dx.grad(lambda x: (dnp.diff(x) ** 4).sum()), (x,), (v,))[1]
     np.testing.assert_allclose(energy(x) @ v, wanted, rtol=1e-4, atol=1e-7)
+
+
+def test_full_rows_and_columns_take_few_passes() -> None:
+    x = np.linspace(0.1, 1, 300).astype("float32")
+    arrow = lambda x: (x[0] * dnp.sin(x[1:])).sum() + (x**4).sum()
+    assert sparse_hessian(arrow).passes(x) == 2
+    np.testing.assert_allclose(sparse_hessian(arrow)(x).toarray(), dx.hessian(arrow)(x), rtol=1e-5, atol=1e-6)
+    borders = lambda x: dnp.concatenate([(x**2).sum()[None], x[1:] * x[0], dnp.cos(x).sum()[None]])
+    for f in (borders, lambda x: dnp.concatenate([x[0] * x[:-1] + x[1], x[2:]])):
+        jacobian = sparse_jacobian(f)
+        assert jacobian.passes(x) <= 4
+        np.testing.assert_allclose(jacobian(x).toarray(), dx.jacfwd(f)(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_colouring_finds_every_entry(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 25))
+    m = int(rng.integers(1, 25))
+    dense = rng.random((m, n)) < rng.choice([0.05, 0.2, 0.5])
+    dense[: int(rng.integers(2))] = True
+    dense[:, : int(rng.integers(2))] = True
+    values = np.where(dense, rng.integers(1, 99, (m, n)), 0)
+    for colour in (colouring.by_columns, colouring.by_rows, colouring.by_both, _cheapest):
+        assert_found(values, colour(csr_array(dense)), dense)
+    k = min(m, n)
+    symmetric = values[:k, :k] + values[:k, :k].T
+    wider = (symmetric != 0) | dense[::-1, ::-1][:k, :k]  # a pattern may have entries that vanish
+    found = colouring.symmetric(csr_array(wider))
+    assert_found(symmetric, found, wider)
+    graph = csr_array(symmetric != 0)
+    assert not any(graph[v, w] and found.columns[v] == found.columns[w] for v in range(k) for w in range(v))
+
+
+def _cheapest(pattern: Any) -> colouring.Colouring:
+    found = colouring.cheapest(pattern, is_symmetric=False)
+    others = (colouring.by_columns, colouring.by_rows, colouring.by_both)
+    assert found.passes <= min(colour(pattern).passes for colour in others)
+    return found
+
+
+def assert_found(values: Any, found: colouring.Colouring, dense: Any) -> None:
+    m, n = values.shape
+    columns = [values @ (found.columns == c) for c in range(found.columns.max(initial=-1) + 1)]
+    rows = [values.T @ (found.rows == c) for c in range(found.rows.max(initial=-1) + 1)]
+    results = np.concatenate([*columns, *rows, np.zeros(0, int)])
+    assert len(results) == (found.columns.max(initial=-1) + 1) * m + (found.rows.max(initial=-1) + 1) * n
+    np.testing.assert_array_equal(results[found.places], values[dense])
 
 
 def test_rows_or_columns_pytrees_and_other_arguments() -> None:

@@ -2,9 +2,10 @@
 
 Where elements can differ from zero is read off the program (`didax/passes/sparsity.py`). Columns without a common row
 are computed by one jvp, along the sum of their unit vectors, or rows without a common column by one vjp: a tridiagonal
-matrix of any size takes three passes. Which columns go together is found by greedy colouring: Curtis, Powell, Reid
-(1974), On the estimation of sparse Jacobian matrices.
-Read next: `didax/api/jacobians.py`, for dense ones.
+matrix of any size takes three passes. A few full rows (or columns) beside that are computed by themselves, and a
+Hessian is taken to be symmetric where that saves passes. Which columns and rows go together is found by greedy
+colouring: Curtis, Powell, Reid (1974), On the estimation of sparse Jacobian matrices.
+Read next: `didax/passes/colouring.py`; `didax/api/jacobians.py`, for dense ones.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from didax.api.autodiff import grad, jvp, vjp
+from didax.api.chunks import checked_size
 from didax.api.flat import check_callable
 from didax.api.inspect import make_jaxpr
 from didax.api.jit import jit
@@ -26,6 +28,7 @@ from didax.core.errors import api_boundary, message
 from didax.core.modules import on_access
 from didax.core.tracing import Tracer
 from didax.flatten_util import ravel_pytree
+from didax.passes.colouring import Colouring, cheapest
 from didax.passes.sparsity import Dependence, dependence
 
 __all__ = ["SparseJacobian", "sparse_hessian", "sparse_jacobian"]
@@ -67,6 +70,8 @@ def sparse_hessian(
 ) -> SparseJacobian:
     """The matrix of second derivatives of a scalar function, as `sparse_jacobian` of its gradient.
 
+    An entry may be computed as its mirror image: the matrix is symmetric where second derivatives are continuous.
+
     >>> import didax.numpy as dnp
     >>> sparse_hessian(lambda x: (x[1:] * x[:-1] ** 2).sum())(dnp.arange(3.0)).toarray()
     array([[2., 0., 0.],
@@ -91,7 +96,8 @@ class SparseJacobian:
     """
 
     def __init__(self, caller: str, fun: Callable[..., Any], argnums: int, chunk_size: int | None):
-        self._caller, self._fun, self._argnums, self._chunk_size = caller, fun, argnums, chunk_size
+        self._caller, self._fun, self._argnums = caller, fun, argnums
+        self._chunk_size = checked_size(caller, "chunk_size", chunk_size)
         self._plans: dict[Any, _Plan] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -99,17 +105,10 @@ class SparseJacobian:
         from scipy.sparse import csr_array
 
         x, rest = self._split(args)
-        compressed = np.asarray(plan.run(x, plan.seeds, rest, kwargs))
-        if compressed.dtype.itemsize < 4:
-            compressed = compressed.astype(np.float32)
-        rows = np.repeat(np.arange(plan.pattern.shape[0]), np.diff(plan.pattern.indptr))
-        columns = plan.pattern.indices
-        values = (
-            compressed[plan.colours[columns], rows]
-            if plan.forward
-            else compressed[plan.colours[rows], columns]
-        )
-        return csr_array((values, columns, plan.pattern.indptr), plan.pattern.shape)
+        found = [np.asarray(run(x, seeds, rest, kwargs)).ravel() for run, seeds in plan.runs]
+        values = np.concatenate(found)[plan.colouring.places] if found else np.zeros(0, plan.dtype)
+        values = values.astype(plan.dtype if plan.dtype.itemsize >= 4 else np.float32)
+        return csr_array((values, plan.pattern.indices, plan.pattern.indptr), plan.pattern.shape)
 
     def sparsity(self, *args: Any, **kwargs: Any) -> Any:
         """Where the matrix may differ from zero, as a `csr_array` of bools."""
@@ -117,7 +116,7 @@ class SparseJacobian:
 
     def passes(self, *args: Any, **kwargs: Any) -> int:
         """How many jvps or vjps give the matrix."""
-        return len(self._plan(args, kwargs).seeds)
+        return self._plan(args, kwargs).colouring.passes
 
     def _split(self, args: Any) -> tuple[Any, tuple[Any, ...]]:
         """The argument to differentiate by, and the others."""
@@ -155,19 +154,23 @@ class SparseJacobian:
                 rule = f"{self._caller} takes real floating-point arguments to real floating-point results."
                 raise TypeError(message(rule, f"{what}: {aval}", fix="Cast it, or use jacfwd or jacrev."))
         pattern = _pattern(program, aval_of(flat_x).size, out.aval.size)
-        columns, rows = colouring(pattern), colouring(pattern.T.tocsr())
-        forward = columns.max(initial=-1) <= rows.max(initial=-1)
-        run = functools.partial(_forward if forward else _reverse, flat, unravel, self._chunk_size)
-        like = aval_of(flat_x if forward else out)
-        colours = columns if forward else rows
-        return _Plan(pattern, colours, forward, _seeds(colours, like.dtype), jit(run))
+        found = cheapest(pattern, is_symmetric=self._caller == "sparse_hessian")
+        runs = [
+            (jit(functools.partial(run, flat, unravel, self._chunk_size)), _seeds(colours, aval.dtype))
+            for run, colours, aval in (
+                (_forward, found.columns, aval_of(flat_x)),
+                (_reverse, found.rows, out.aval),
+            )
+            if (colours >= 0).any()
+        ]
+        return _Plan(pattern, found, runs, out.aval.dtype)
 
 
 class _Plan:
     """How the matrix is computed for arguments of given types."""
 
-    def __init__(self, pattern: Any, colours: Any, forward: bool, seeds: Any, run: Callable[..., Any]):
-        self.pattern, self.colours, self.forward, self.seeds, self.run = pattern, colours, forward, seeds, run
+    def __init__(self, pattern: Any, colouring: Colouring, runs: list[tuple[Any, Any]], dtype: np.dtype[Any]):
+        self.pattern, self.colouring, self.runs, self.dtype = pattern, colouring, runs, dtype
 
 
 def _pattern(program: Any, n: int, m: int) -> Any:
@@ -186,19 +189,6 @@ def _pattern(program: Any, n: int, m: int) -> Any:
     rows.eliminate_zeros()
     rows.sort_indices()
     return rows
-
-
-def colouring(pattern: Any) -> Any:
-    """A colour for each column, such that columns of one colour have no row in common; greedy, in order."""
-    columns = pattern.tocsc()
-    colours = np.full(pattern.shape[1], -1)
-    for j in range(pattern.shape[1]):
-        rows = columns.indices[columns.indptr[j] : columns.indptr[j + 1]]
-        taken: set[int] = set()
-        for i in rows:
-            taken.update(colours[pattern.indices[pattern.indptr[i] : pattern.indptr[i + 1]]].tolist())
-        colours[j] = next(c for c in range(len(taken) + 1) if c not in taken)
-    return colours
 
 
 def _seeds(colours: Any, dtype: Any) -> Any:

@@ -46,11 +46,14 @@ class SymbolicScope(Scope):
 
     def __init__(self, constraints_str: Sequence[str] = ()):
         super().__init__()
-        for text in constraints_str:
-            self._add(text)
+        given: Sequence[Any] = constraints_str
+        nodes = [(text, parse_expression(text) if isinstance(text, str) else None) for text in given]
+        for of_name in (True, False):  # names that are equal to something vanish from the other constraints
+            for text, node in nodes:
+                if of_name == (isinstance(node, ast.Compare) and _is_name(node)):
+                    self._add(text, node)
 
-    def _add(self, text: str) -> None:
-        node = parse_expression(text) if isinstance(text, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+    def _add(self, text: str, node: Any) -> None:
         operators = {ast.GtE: ">=", ast.LtE: "<=", ast.Eq: "=="}
         if not isinstance(node, ast.Compare) or len(node.ops) != 1 or type(node.ops[0]) not in operators:
             rule = "A constraint of symbolic dimensions compares two of them by >=, <= or ==."
@@ -62,11 +65,17 @@ class SymbolicScope(Scope):
         relation = operators[type(node.ops[0])]  # type: ignore[index]
         if relation == "==":
             plain = isinstance(left, Dim) and len(left.terms) == 1 and left.terms[0][1] == 1
+            if left == right and not _is_name(node):
+                self.constraints += (Constraint(0, True, text),)
+                return
             if not plain or set(variables([left])) & set(variables([right])):
                 rule = "The left side of == in a constraint is a name or a product of names that the right side lacks."
                 raise ValueError(message(rule, f"constraint: {text!r}", fix='Write it like "n == 2*b".'))
-            self.same[left.terms[0][0]] = right
         size = right - left if relation == "<=" else left - right
+        if relation == "==":  # from here on the left side is the right one, so the difference is taken before
+            self.same[left.terms[0][0]] = right
+            if _is_name(node):
+                size = 0  # no shape has the name any more: the right side stands there, and is checked there
         self.constraints += (Constraint(size, relation == "==", text),)
 
     def __str__(self) -> str:
@@ -149,6 +158,11 @@ def _broadcast(prefix: Any, tree: Any, is_leaf: Any) -> list[Any]:
         lambda spec, part: found.extend([spec] * len(pytree.leaves(part))), prefix, tree, is_leaf=is_leaf
     )
     return found
+
+
+def _is_name(node: ast.Compare) -> bool:
+    """True for `name == ...`."""
+    return isinstance(node.left, ast.Name) and isinstance(node.ops[0], ast.Eq)
 
 
 def solve(name: str, expected: Sequence[ShapedArray], found: Sequence[ShapedArray]) -> dict[str, int]:

@@ -465,7 +465,11 @@ def _names(axis_name: Any) -> tuple[Any, ...]:
 def _together(axis_name: Any) -> list[Any]:
     """The axes that one operation communicates over: a single one of a `vmap`, or neighbouring manual ones."""
     groups: list[Any] = []
-    for name in _names(axis_name):
+    names = _names(axis_name)
+    if len(set(names)) < len(names):
+        rule, fix = "A collective goes over an axis once.", "Name each axis once."
+        raise ValueError(message(rule, f"axis_name: {axis_name!r}", fix=fix))
+    for name in names:
         if not named_axes.named_axis(name).manual:
             groups.append(name)
         elif groups and isinstance(groups[-1], tuple):

@@ -129,7 +129,10 @@ def squareplus(x: Any, b: Any = 4) -> Array:
     Array([0.414, 1.   , 2.414], dtype=float32)
     """
     x = _inexact(x)
-    return (x + dnp.sqrt(dnp.square(x) + b)) / 2
+    root = dnp.hypot(x, dnp.sqrt(b))
+    positive = x >= 0
+    tail = b / dnp.where(positive, 2, 2 * (root - x))  # the sum would cancel
+    return dnp.where(positive, (x + root) / 2, tail)
 
 
 def identity(x: Any) -> Array:

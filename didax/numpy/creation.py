@@ -190,13 +190,17 @@ def _is_buffer(x: Any) -> bool:
         return False
 
 
+def _is_foreign_array(x: Any) -> bool:
+    is_array = hasattr(x, "__array__") or hasattr(x, "__dlpack__") or isinstance(x, range)
+    return x is not None and (is_array or _is_buffer(x))
+
+
 def _from_buffer(x: Any, dtype: np.dtype[Any] | None) -> Any:
     """Return an array for an object that NumPy understands: another library's array, a range, a buffer.
 
     The conversion to a stated dtype starts from all the bits of the numbers.
     """
-    is_array = hasattr(x, "__array__") or hasattr(x, "__dlpack__") or isinstance(x, range)
-    if x is not None and (is_array or _is_buffer(x)):
+    if _is_foreign_array(x):
         values = np.asarray(x)
         if dtype is None:
             return from_numpy(values)
@@ -254,9 +258,12 @@ def _from_numbers(xs: Sequence[Any], leaves: Sequence[Any], dtype: np.dtype[Any]
     NumPy assembles the lists; the promotion rules of this library choose the dtype.
     """
     if dtype is None:
-        operands = {
-            type(x): checked_operand("array", x, "element") for x in leaves if not isinstance(x, np.ndarray)
-        }
+        kinds = {type(x): x for x in leaves if not isinstance(x, np.ndarray)}
+        foreign = {kind for kind, x in kinds.items() if as_operand(x) is None and _is_foreign_array(x)}
+        if foreign:
+            xs = _map_leaves(lambda x: np.asarray(x) if type(x) in foreign else x, xs)
+            return _from_numbers(xs, list(_leaves(xs)), None)
+        operands = {kind: checked_operand("array", x, "element") for kind, x in kinds.items()}
         arrays = {x.dtype: from_numpy(x.ravel()[:0]) for x in leaves if isinstance(x, np.ndarray)}
         samples = [*operands.values(), *arrays.values()]
         dtype = result_pair(*samples)[0] if samples else dtypes.default_dtype("f")

@@ -155,7 +155,7 @@ def take_along_axis(
     length = x.size if axis is None else x.shape[canonical_axis("take_along_axis", axis, x.ndim)]
     index = _positions("take_along_axis", fitted_positions(indices, length, mode))
     if axis is None:
-        x, index, axis = _ravel(x), _ravel(index), 0
+        x, axis = _ravel(x), 0
     if x.ndim != index.ndim:
         raise ValueError(
             message(

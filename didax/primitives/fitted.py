@@ -242,7 +242,7 @@ bessel_i1e = composed("bessel_i1e", _bessel_i1e,
 bessel_i0 = composed("bessel_i0", lambda x: _times_exp(x, _bessel_i0e),
                    lambda t, y, x: mul(t, bessel_i1(x)))  # fmt: skip
 bessel_i1 = composed("bessel_i1", lambda x: _times_exp(x, _bessel_i1e),
-                   lambda t, y, x: mul(t, _bessel_i1_slope(x)))  # fmt: skip
+                   lambda t, y, x: mul(t, bessel_i1_slope(x)))  # fmt: skip
 
 
 def _times_exp(x: Any, f: Callable[[Any], Any]) -> Any:
@@ -254,11 +254,34 @@ def _times_exp(x: Any, f: Callable[[Any], Any]) -> Any:
 
 
 def _bessel_i1_slope(x: Any) -> Any:
-    """I0(x) - I1(x) / x: far from 0 one product, as a difference of two that overflow is NaN."""
+    """I1'(x) = I0(x) - I1(x) / x: far from 0 one product, as a difference of two that overflow is NaN."""
     near = le(abs_(x), 8)
     inner, outer = where(near, x, like(0, x)), where(near, like(8, x), x)
     far = _times_exp(outer, lambda x: sub(bessel_i0e(x), div(bessel_i1e(x), x)))
     return where(near, sub(bessel_i0(inner), _i1_over_x(bessel_i1(inner), inner)), far)
+
+
+def _bessel_i1_curve(y: Any, x: Any) -> Any:
+    """The second derivative of y = I1(x), y (1 + (2 / x - I0(x) / y) / x): far from 0, where y may overflow."""
+    near = le(abs_(x), 8)
+    inner, outer = where(near, x, like(0, x)), where(near, like(8, x), x)
+    ratio = div(bessel_i0e(outer), bessel_i1e(outer))
+    far = mul(y, add(div(sub(div(2, outer), ratio), outer), 1))
+    return where(near, sub(bessel_i1(inner), _i1_over_x_slope(inner)), far)
+
+
+def _i1_over_x_slope(x: Any) -> Any:
+    """The derivative of I1(x) / x, near 0 that of the series."""
+    near = lt(abs_(x), 1)
+    small, large = where(near, x, like(0, x)), where(near, like(1, x), x)
+    series = polynomial(square(small), [2 * k * c for k, c in enumerate(_I1_OVER_X)][1:])
+    rest = div(sub(bessel_i0(large), mul(div(bessel_i1(large), large), 2)), large)
+    return where(near, mul(small, series), rest)
+
+
+# An operation of its own, because a cotangent of its factors may overflow where the derivative does not.
+bessel_i1_slope = composed("bessel_i1_slope", _bessel_i1_slope,
+                           lambda t, y, x: mul(t, _bessel_i1_curve(bessel_i1(x), x)))  # fmt: skip
 
 
 # --- Error functions ----------------------------------------------------------------------------------------
@@ -408,11 +431,20 @@ def _expi(x: Any) -> Any:
     left, near = lt(x, -1), lt(x, 6)
     middle = where(left, like(1, x), where(near, x, like(1, x)))
     far = where(near, like(6, x), x)
-    right = mul(div(chebyshev(sub(div(12, far), 1), _EI_FAR), far), exp(far))
+    right = _times_exp(far, lambda far: div(chebyshev(sub(div(12, far), 1), _EI_FAR), far))
     right = where(eq(far, math.inf), far, right)
     inside = where(near, add(_singular(middle), _entire(middle)), right)
     return where(left, neg(_exp1_far(where(left, neg(x), like(1, x)))), inside)
 
 
 exp1 = composed("exp1", _exp1, lambda t, y, x: neg(mul(t, div(exp(neg(x)), x))))
-expi = composed("expi", _expi, lambda t, y, x: mul(t, div(exp(x), x)))
+expi = composed("expi", _expi, lambda t, y, x: mul(t, exp_over_x(x)))
+
+
+def _exp_over_x(x: Any) -> Any:
+    """exp(x) / x, which overflows later than exp(x)."""
+    root = exp(mul(x, 0.5))
+    return where(eq(x, math.inf), x, mul(div(root, x), root))
+
+
+exp_over_x = composed("exp_over_x", _exp_over_x, lambda t, y, x: mul(t, mul(y, sub(1, div(1, x)))))

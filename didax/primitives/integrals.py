@@ -326,7 +326,9 @@ expn = composed(
 
 def _expn_below(n: Any, x: Any) -> Any:
     """E_(n-1)(x), where E_-1(x) = exp(-x) (1 + 1 / x) / x; NaN below 0, as E_n itself."""
-    lowest = where(lt(x, 0), like(math.nan, x), mul(div(exp(neg(x)), x), add(div(1, x), 1)))
+    x_here = where(eq(n, 0), x, like(1, x))  # its derivatives may be infinite, and 0 times infinity is NaN
+    lowest = mul(div(exp(neg(x_here)), x_here), add(div(1, x_here), 1))
+    lowest = where(lt(x, 0), like(math.nan, x), lowest)
     return where(eq(n, 0), lowest, expn(where(eq(n, 0), like(1, x), sub(n, 1)), x))
 
 

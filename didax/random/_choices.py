@@ -110,10 +110,11 @@ def choice(
         order = permutation(key, a, axis) if aval.ndim else permutation(key, n)
         drawn = slice_axis(order, 0, size, axis)
         return reshape(drawn, (*aval.shape[:axis], *shape, *aval.shape[axis + 1 :]))
-    if p is None:
+    if p is not None:
+        _check_probabilities(p, n)
+    if p is None or n <= 0:
         indices = randint(key, shape, 0, n)
     else:
-        _check_probabilities(p, n)
         indices = (
             _draw_with_replacement(words, p, shape=shape)
             if replace

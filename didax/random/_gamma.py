@@ -37,6 +37,7 @@ from didax.random._keys import child
 from didax.random._programs import compiled_program
 from didax.random._samplers import (
     arguments,
+    dtype_of_counts,
     exponential_floats,
     normal_floats,
     parameters,
@@ -294,7 +295,7 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
     >>> random.t(random.key(0), 3.0, (3,)).shape
     (3,)
     """
-    return _gamma_family("t", key, {"df": df}, shape or None, dtype, _t)
+    return _gamma_family("t", key, {"df": df}, shape, dtype, _t)
 
 
 @compiled_program
@@ -396,7 +397,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
     dtype('int32')
     """
     check("poisson", "lam", lam, lambda v: v >= 0, "of at least 0")
-    out = dtypes.default_dtype("i") if dtype is None else dtypes.dtype(dtype)
+    out = dtype_of_counts("poisson", dtype, "i")
     wide = _float_for(aval_of(lam).dtype)
     words, shape, _ = arguments("poisson", key, common_shape("poisson", shape, lam=lam), wide)
     (lam,) = parameters("poisson", shape, wide, lam=lam)
@@ -548,10 +549,10 @@ def _count_gaps(words: Any, n: Any, p: Any, fine: np.dtype[Any]) -> Any:
 def multinomial(
     key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None, unroll: int | bool = 1
 ) -> Any:
-    """Return how often each outcome occurs in `n` trials, with probabilities along the last axis of `p`, as floats.
+    """Return how often each outcome occurs in `n` trials, with probabilities along the last axis of `p`.
 
-    `shape` is the shape of the whole result: the batch and the number of outcomes. `unroll` is the `unroll`
-    of the loop over outcomes.
+    `shape` is the shape of the whole result: the batch and the number of outcomes. `dtype` is by default a float.
+    `unroll` is the `unroll` of the loop over outcomes.
 
     >>> from didax import random
     >>> float(random.multinomial(random.key(0), 10.0, dnp.array([0.2, 0.3, 0.5])).sum())
@@ -570,7 +571,9 @@ def multinomial(
     check("multinomial", "p", p, lambda v: (v >= 0) & (v <= 1), "between 0 and 1")
     if shape is None:
         shape = (*common_shape("multinomial", None, n=n, p=_batch_shaped(p)), aval.shape[-1])
-    words, shape, dtype = arguments("multinomial", key, shape, dtype)
+    dtype = dtype_of_counts("multinomial", dtype, "f")
+    wide = _float_for(dtype)
+    words, shape, _ = arguments("multinomial", key, shape, wide)
     if shape[-1:] != aval.shape[-1:]:
         raise ValueError(
             message(
@@ -579,7 +582,6 @@ def multinomial(
                 fix=f"Pass a shape that ends in {aval.shape[-1]}.",
             )
         )
-    wide = _float_for(dtype)
     (n,) = parameters("multinomial", shape[:-1], wide, n=n)
     (p,) = parameters("multinomial", shape, wide, p=p)
     return _multinomial(words, n, p, shape=shape, dtype=dtype, unroll=unroll)

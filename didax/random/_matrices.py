@@ -59,8 +59,9 @@ def multivariate_normal(
         dtype = found
     words, shape, dtype = arguments("multivariate_normal", key, shape, dtype)
     n = m.shape[-1]
-    (mean,) = parameters("multivariate_normal", (*shape, n), dtype, mean=mean)
-    (cov,) = parameters("multivariate_normal", (*(shape if c.ndim > 2 else ()), n, n), dtype, cov=cov)
+    wide = np.promote_types(dtype, np.float32)  # 16-bit floats have no factorisation
+    (mean,) = parameters("multivariate_normal", (*shape, n), wide, mean=mean)
+    (cov,) = parameters("multivariate_normal", (*(shape if c.ndim > 2 else ()), n, n), wide, cov=cov)
     return _multivariate_normal(words, mean, cov, shape=(*shape, n), dtype=dtype, method=method)
 
 
@@ -68,8 +69,8 @@ def multivariate_normal(
 def _multivariate_normal(
     words: Any, mean: Any, cov: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], method: str
 ) -> Any:
-    x = normal_floats(words, shape, dtype)
-    return mean + dnp.einsum("...ij,...j->...i", _factor(cov, method), x)
+    x = normal_floats(words, shape, aval_of(cov).dtype)
+    return (mean + dnp.einsum("...ij,...j->...i", _factor(cov, method), x)).astype(dtype)
 
 
 def _factor(cov: Any, method: str) -> Any:
@@ -103,9 +104,10 @@ def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | No
 def _orthogonal(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Return Q of the QR decomposition of a normal matrix, with signs that make the diagonal of R positive."""
     *batch, n, m = shape
-    z = normal_numbers(words, (*batch, max(n, m), min(n, m)), dtype)
+    wide = np.promote_types(dtype, np.float32)  # 16-bit floats have no factorisation
+    z = normal_numbers(words, (*batch, max(n, m), min(n, m)), wide)
     q, r = dnp.linalg.qr(z)
     d = dnp.diagonal(r, axis1=-2, axis2=-1)
     d = dnp.where(d == 0, 1, d)
-    q = q * (d / dnp.abs(d))[..., None, :]
+    q = (q * (d / dnp.abs(d))[..., None, :]).astype(dtype)
     return dnp.swapaxes(q, -1, -2) if n < m else q

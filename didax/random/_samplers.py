@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -456,6 +456,14 @@ def arguments(name: str, key: Any, shape: Any, dtype: Any, kinds: str = "f") -> 
     found = dtypes.default_dtype("f") if dtype is None else dtypes.dtype(dtype)
     _check_dtype(name, found, kinds)
     return words, shape, found
+
+
+def dtype_of_counts(name: str, dtype: Any, default: Literal["i", "f"]) -> np.dtype[Any]:
+    """The dtype of a result that holds counts: integers or floats, checked; `default` is the kind of the default."""
+    found = dtypes.default_dtype(default) if dtype is None else dtypes.dtype(dtype)
+    if dtypes.kind_of(found) not in "iuf":
+        raise _dtype_error(name, found, "an integer or a floating-point dtype")
+    return found
 
 
 @functools.lru_cache  # remembers only what passes

@@ -47,6 +47,7 @@ from didax.random._keys import child
 from didax.random._programs import compiled_program
 from didax.random._samplers import (
     arguments,
+    dtype_of_counts,
     exponential_floats,
     floats_between,
     normal_floats,
@@ -355,7 +356,7 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
     dtype('int32')
     """
     check("geometric", "p", p, lambda v: (v > 0) & (v <= 1), "in (0, 1]")
-    out = dtypes.default_dtype("i") if dtype is None else dtypes.dtype(dtype)
+    out = dtype_of_counts("geometric", dtype, "i")
     float_dtype = np.dtype(np.float64 if aval_of(p).dtype == np.float64 else np.float32)
     words, shape, _ = arguments("geometric", key, common_shape("geometric", shape, p=p), float_dtype)
     (p,) = parameters("geometric", shape, float_dtype, p=p)

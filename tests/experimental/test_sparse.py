@@ -401,6 +401,18 @@ def test_entries_of_arrays_without_elements() -> None:
     assert sampled.tolist() == [0, 0]
 
 
+def test_gathered_slices() -> None:
+    x = made(Layout((4, 5), nse=6))
+    rows = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
+    at = np.array([[2], [0], [2]])
+    for mode in (None, "clip", "fill"):
+        fill = 0 if mode == "fill" else None
+        found = sparse.bcoo_gather(x, at, rows, (1, 5), mode=mode, fill_value=fill)
+        np.testing.assert_array_equal(dense(found), reference(x)[[2, 0, 2]])
+    with pytest.raises(NotImplementedError, match="with zeros alone"):
+        sparse.bcoo_gather(x, at, rows, (1, 5), mode="fill")
+
+
 def test_scalars_and_truth_values() -> None:
     scalar = made(Layout((), nse=2))
     assert float(scalar + 1) == float(scalar.todense()) + 1

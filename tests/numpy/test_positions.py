@@ -211,3 +211,8 @@ def test_searchsorted_finds_where_sort_would_put_the_values(dtype):
 def test_take_along_axis_makes_no_positions_of_the_other_axes():
     program = dx.make_jaxpr(lambda x, i: dnp.take_along_axis(x, i, 1))(M, np.zeros((4, 2), np.int32))
     assert not {"iota", "concatenate"} & {eqn.primitive.name for eqn in program.eqns}
+
+
+def test_take_along_no_axis_takes_positions_of_a_vector():
+    with pytest.raises(ValueError, match="as many axes as the array"):
+        dnp.take_along_axis(M, np.array([[0]]), None)

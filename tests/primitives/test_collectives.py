@@ -319,3 +319,9 @@ def test_collectives_of_nothing_and_of_booleans():
         assert gathered(np.zeros((0, 2), np.float32)).shape == (0, 2)
     counted = dx.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(np.ones((2, 2), bool))
     assert (counted.dtype, counted.tolist()) == (np.int32, [2, 2])
+
+
+def test_an_axis_is_named_once() -> None:
+    for call in (lax.psum, lax.pmax, lax.all_gather, lax.psum_scatter):
+        with pytest.raises(ValueError, match=r"goes over an axis once\.\n  axis_name: \('n', 'n'\)"):
+            dx.vmap(lambda x, call=call: call(x, ("n", "n")), axis_name="n")(np.ones((2, 4), np.float32))

@@ -317,6 +317,16 @@ def test_grads_of_abs_at_zero() -> None:
         np.testing.assert_allclose(z_bar, want, rtol=1e-6)
 
 
+def test_second_derivatives_of_complex_abs_at_zero() -> None:
+    """The way back through them agrees with the way forward: both are 0 there."""
+    z = np.array([0, 3 + 4j], np.complex64)
+    gradient = dx.grad(lambda z: lax.abs(z).sum())
+    forward = dx.jvp(gradient, (z,), (np.ones_like(z),))[1]
+    (back,) = dx.vjp(gradient, z)[1](np.ones_like(z))
+    np.testing.assert_allclose(back, forward, rtol=1e-6)
+    assert back[0] == 0
+
+
 def test_grads_of_clamp() -> None:
     assert both_grads(lambda low, x, high: lax.clamp(low, x, high), 0.0, 0.5, 1.0) == [0, 1, 0]
     assert both_grads(lambda low, x, high: lax.clamp(low, x, high), 0.0, -0.5, 1.0) == [1, 0, 0]

@@ -436,3 +436,39 @@ def test_numbers_that_several_operations_read_beside_an_operation_without_result
     np.testing.assert_allclose([least, most], [drawn.min(), drawn.max()], rtol=1e-6)
     dx.effects_barrier()
     assert float(capfd.readouterr().out) == pytest.approx(most)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint32", "float16"])
+def test_counts_of_other_dtypes(dtype):
+    for draw in (
+        lambda dtype: random.multinomial(KEY, 20.0, np.float32([0.2, 0.3, 0.5]), dtype=dtype),
+        lambda dtype: random.poisson(KEY, 3.0, (4,), dtype=dtype),
+        lambda dtype: random.geometric(KEY, 0.3, (4,), dtype=dtype),
+    ):
+        found = draw(dtype)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, draw(None))
+        for other in ("bool", "complex64"):
+            with pytest.raises(TypeError, match="draws an integer or a floating-point dtype"):
+                draw(other)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_factors_of_16_bit_matrices_are_computed_in_float32(dtype):
+    for draw in (
+        lambda dtype: random.multivariate_normal(KEY, np.zeros(2), np.eye(2) * 4, dtype=dtype),
+        lambda dtype: random.orthogonal(KEY, 2, dtype=dtype),
+    ):
+        found = draw(dtype)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, draw("float32").astype(dtype))
+
+
+def test_a_shape_without_axes_is_a_shape():
+    assert random.t(KEY, np.float32([1.0, 8.0])).shape == (2,)
+    with pytest.raises(ValueError, match="broadcast to the shape of the result"):
+        random.t(KEY, np.float32([1.0, 8.0]), ())
+
+
+def test_no_elements_of_none_with_probabilities():
+    assert random.choice(KEY, 0, (0,), p=np.zeros(0, np.float32)).shape == (0,)

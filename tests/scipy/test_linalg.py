@@ -228,3 +228,20 @@ def test_lists_are_taken_where_jax_takes_them(name: str, args: str) -> None:
 
 def test_a_factor_and_a_right_hand_side_may_be_lists() -> None:
     assert_close(linalg.cho_solve(([[2.0]], False), b=[8.0]), np.float32([2]))
+
+
+def test_factors_of_a_matrix_whose_last_pivot_vanishes_have_derivatives() -> None:
+    with dx.enable_x64():
+        rng = np.random.default_rng(0)
+        x, t = rng.normal(size=(2, 3, 3))
+        x[2] = 2 * x[0]
+        factors = lambda x: linalg.lu(x)[1:]
+        differences = [
+            (p - q) / 2e-5 for p, q in zip(factors(x + 1e-5 * t), factors(x - 1e-5 * t), strict=True)
+        ]
+        tangents = dx.jvp(factors, (x,), (t,))[1]
+        for found, want in zip(tangents, differences, strict=True):
+            np.testing.assert_allclose(found, want, atol=1e-8)
+        (back,) = dx.vjp(factors, x)[1](factors(x))
+        forward = sum((y * y_dot).sum() for y, y_dot in zip(factors(x), tangents, strict=True))
+        np.testing.assert_allclose((back * t).sum(), forward)

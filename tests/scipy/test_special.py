@@ -164,3 +164,26 @@ def test_derivatives_that_are_not_known_say_so() -> None:
 def test_comb_keeps_the_dtype_beside_a_python_number(dtype: str) -> None:
     n = dnp.full(2, 5, dtype)
     assert special.comb(n, 2).dtype == jax.scipy.special.comb(jax.numpy.full(2, 5, dtype), 2).dtype
+
+
+@pytest.mark.parametrize("order", ["forward", "reverse"])
+def test_second_derivatives_to_the_overflow(order: str) -> None:
+    """Where exp(x), a cotangent of a factor, or the function itself overflows."""
+    x = np.float32([60.0, 89.0, 90.0, 200.0])
+    exact = x.astype("float64")
+    derivative = (
+        dx.grad if order == "reverse" else lambda f: lambda x: dx.jvp(f, (x,), (dnp.ones_like(x),))[1]
+    )
+    for f, want in [
+        (special.i1, (3 * scipy.special.iv(1, exact) + scipy.special.iv(3, exact)) / 4),
+        (special.i0, (scipy.special.iv(0, exact) + scipy.special.iv(2, exact)) / 2),
+        (special.expi, np.exp(exact) * (exact - 1) / exact**2),
+    ]:
+        with np.errstate(over="ignore"):
+            np.testing.assert_allclose(dx.vmap(derivative(derivative(f)))(x), np.float32(want), rtol=1e-4)
+    np.testing.assert_allclose(special.expi(x[:3]), scipy.special.expi(x[:3]), rtol=1e-5)
+
+
+def test_second_derivatives_of_expn_near_0() -> None:
+    second = dx.grad(dx.grad(lambda x: special.expn(2, x)))
+    np.testing.assert_allclose([second(np.float32(1e-20)), second(np.float32(0))], [1e20, np.inf], rtol=1e-5)

@@ -406,3 +406,9 @@ def test_logarithms_of_shares_go_on_where_the_shares_vanish() -> None:
 
 def jvp_by_first(function: Any, z: Any, *shapes: Any) -> Any:
     return dx.jvp(lambda z: function(z, *shapes), (z,), (dnp.ones_like(z),))
+
+
+def test_a_density_on_the_circle_has_no_value_at_infinity() -> None:
+    x = np.float32([-np.inf, np.inf, np.nan, 1.0])
+    for density in (stats.vonmises.logpdf, stats.vonmises.pdf):
+        np.testing.assert_array_equal(np.isnan(density(x, 1.5)), [True, True, True, False])

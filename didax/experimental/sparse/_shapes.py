@@ -443,7 +443,7 @@ def bcoo_gather(
     operand: BCOO, start_indices: Any, dimension_numbers: Any, slice_sizes: Sequence[int], *,
     unique_indices: bool = False, indices_are_sorted: bool = False, mode: Any = None, fill_value: Any = None,
 ) -> BCOO:  # fmt: skip
-    """As `lax.gather` with slices that are within the array, or are moved into it (`mode`).
+    """As `lax.gather` with slices that are within the array, which is the default, or are moved into it (`mode`).
 
     Raises NotImplementedError for other modes and for batching dimensions, and what `lax.gather` raises.
 
@@ -453,8 +453,9 @@ def bcoo_gather(
     Array([[0, 5],
            [0, 2]], dtype=int32)
     """
-    mode = lax.GatherScatterMode.from_any(mode)
-    allowed = (lax.GatherScatterMode.PROMISE_IN_BOUNDS, lax.GatherScatterMode.CLIP)
+    within = lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    mode = within if mode is None else lax.GatherScatterMode.from_any(mode)
+    allowed = (within, lax.GatherScatterMode.CLIP)
     if mode not in allowed and not (mode == lax.GatherScatterMode.FILL_OR_DROP and fill_value == 0):
         rule = "bcoo_gather fills slices that are out of bounds with zeros alone: this mode is not yet supported."
         facts = f"mode={mode}, fill_value={fill_value}"

@@ -23,9 +23,10 @@ from didax.primitives.select import where
 def _sign_jvp(t: Any, y: Any, x: Any) -> Any:
     if not dtypes.is_complex(aval_of(x).dtype):
         return Zero(aval_of(t))
-    turn = div(imag(mul(conj(y), t)), abs_(x))  # only a change of direction changes z / |z|
-    zero = number_like(0, turn)
-    return mul(y, complex_(zero, where(eq(x, 0), zero, turn)))
+    size = abs_(x)
+    size = where(eq(x, 0), number_like(1, size), size)  # at 0 the numerator is 0, forward and transposed
+    turn = div(imag(mul(conj(y), t)), size)  # only a change of direction changes z / |z|
+    return mul(y, complex_(number_like(0, turn), turn))
 
 
 def _abs_jvp(t: Any, y: Any, x: Any) -> Any:

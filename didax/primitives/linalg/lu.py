@@ -86,16 +86,19 @@ class LU(Factorization):
 def _lu_tangent(lu: Any, t: Any) -> Any:
     """The tangent of the factors of a matrix whose permuted tangent is `t`.
 
-    In the leading square block, F = L^-1 A' U^-1 gives L' = L tril(F, -1) and U' = triu(F) U. Rows below are
-    L2 = A2 U^-1, columns beyond are U2 = L^-1 A2.
+    In the leading square block, F = L^-1 A' U^-1 gives L' = L tril(F, -1) and U' = L^-1 A' - tril(F, -1) U. The last
+    pivot has no part in tril(F, -1), so it may be 0. Rows below are L2 = A2 U^-1, columns beyond are U2 = L^-1 A2.
     """
     ndim, (m, n) = aval_of(lu).ndim, aval_of(lu).shape[-2:]
     k = min_dim(m, n)
+    if k == 0:
+        return t
     square, t1 = _corner(lu, k), _corner(t, k)
-    f = triangular_solve(square, t1, left_side=True, lower=True, unit_diagonal=True)
-    f = triangular_solve(square, f)
-    l_dot = add_tangents(tril(f, -1), matmul(tril(square, -1), tril(f, -1)))
-    u_dot = matmul(triu(f), triu(square))
+    t1 = triangular_solve(square, t1, left_side=True, lower=True, unit_diagonal=True)
+    f = triangular_solve(_corner(square, k - 1), slice_axis(t1, 0, k - 1, ndim - 1))
+    f = tril(pad(f, scalar_like(0, aval_of(f).dtype), (*((0, 0, 0),) * (ndim - 1), (0, 1, 0))), -1)
+    l_dot = add_tangents(f, matmul(tril(square, -1), f))
+    u_dot = triu(sub(t1, matmul(f, triu(square))))
     out = add_tangents(l_dot, u_dot)
     if may_exceed(m, k):
         l2, t2 = [slice_axis(slice_axis(x, k, m, ndim - 2), 0, k, ndim - 1) for x in (lu, t)]

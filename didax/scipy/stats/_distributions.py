@@ -93,11 +93,12 @@ def continuous(
     valid: Callable[..., Any] = always,
     also: str = "pdf",
     share: str = "q",
+    periodic: bool = False,
     **formulas: Formula,
 ) -> Distribution:
     """A distribution with a density; `also` are functions that follow from those whose formulas are given.
 
-    `share` is how the argument of ppf and isf is called.
+    `share` is how the argument of ppf and isf is called. A periodic density has no value at infinity.
     """
     names = parameters.split()
 
@@ -127,6 +128,8 @@ def continuous(
                 value = half / scale * half
             elif kind == "logpdf":
                 value = value - dnp.log(scale)
+            if periodic:
+                ok = ok & dnp.isfinite(x)
             return dnp.where(ok, value, math.nan)
 
         return _public(name, kind, [share if of_share else "x", *names], {"loc": 0, "scale": 1}, function)

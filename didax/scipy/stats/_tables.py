@@ -194,6 +194,7 @@ CONTINUOUS: list[Distribution] = [
         logpdf=dnp.zeros_like, cdf=lambda z: z, ppf=lambda q: q),
     continuous(
         "vonmises", "The von Mises distribution of concentration kappa.", "kappa", valid=lambda kappa: kappa >= 0,
+        periodic=True,
         logpdf=lambda z, kappa: -2 * kappa * dnp.sin(0.5 * z) ** 2 - LOG_2PI - dnp.log(i0e(kappa))),
     continuous(
         "wrapcauchy", "The wrapped Cauchy distribution of parameter c.", "c", support=_between(0, 2 * math.pi),
