@@ -7,9 +7,7 @@ program (of a scan, say), it is staged. Read next: `programs.py`, which complete
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
@@ -24,7 +22,7 @@ from didax.core.effects import NO_EFFECTS
 from didax.core.given import given_by
 from didax.core.jaxpr import Atom, Literal, Var
 from didax.core.value import Array
-from didax.runtime.array import ConcreteArray
+from didax.runtime.array import written_numbers
 from didax.transforms.rewriting import trace_closed
 from didax.transforms.staging import trace_to_jaxpr
 
@@ -285,41 +283,13 @@ def make_jaxpr(
 
     @functools.wraps(fun)
     def to_jaxpr(*args: Any, **kwargs: Any) -> Any:
-        with _recording_scalars() as made:
+        with written_numbers.recorded() as made:
             found = staged(*args, **kwargs)
         if return_shape:
             return closed_view(_with_scalars_captured(found[0], made)), found[1]
         return closed_view(_with_scalars_captured(found, made))
 
     return to_jaxpr
-
-
-_own_init = ConcreteArray.__init__
-_recorders: list[list[Array]] = []
-_recorders_lock = threading.Lock()
-
-
-@contextlib.contextmanager
-def _recording_scalars() -> Iterator[list[Array]]:
-    """The scalar arrays that are made meanwhile: numbers that the traced function writes, not arrays it captures."""
-    made: list[Array] = []
-    with _recorders_lock:
-        _recorders.append(made)
-        ConcreteArray.__init__ = _recorded_init
-    try:
-        yield made
-    finally:
-        with _recorders_lock:
-            _recorders[:] = [x for x in _recorders if x is not made]
-            if not _recorders:
-                ConcreteArray.__init__ = _own_init
-
-
-def _recorded_init(self: ConcreteArray, aval: ShapedArray, *args: Any, **kwargs: Any) -> None:
-    _own_init(self, aval, *args, **kwargs)
-    if not aval.shape:
-        for made in _recorders:
-            made.append(self)
 
 
 def _with_scalars_captured(closed: core.ClosedJaxpr, made: Sequence[Array]) -> core.ClosedJaxpr:

@@ -1,5 +1,7 @@
 """Jaxprs as JAX has them: names and parameters of equations, evaluation, programs that walk and change them."""
 
+import threading
+
 import jax
 import jax.extend.core
 import numpy as np
@@ -11,6 +13,7 @@ import didax.numpy as dnp
 from didax import lax
 from didax.as_jax import jaxprs, programs
 from didax.as_jax.linear_util import flatten_fun, transformation_with_aux, wrap_init
+from didax.runtime.array import ConcreteArray, written_numbers
 
 X = np.float32([1.0, 2.0, 3.0])
 
@@ -218,3 +221,20 @@ def test_numbers_that_a_function_makes_are_no_constants() -> None:
         wanted = dx.jit(f)(x)
         for found, want in zip(outs, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
             assert dx.typeof(found) == dx.typeof(want) and found == want
+
+
+def test_numbers_are_recorded_by_who_stages_alone() -> None:
+    """Outside of a recording a number costs what an array costs; inside, other threads are not recorded."""
+    assert written_numbers.array is ConcreteArray
+    made_elsewhere = []
+    with written_numbers.recorded() as outer:
+        first = dnp.asarray(1.0)
+        with written_numbers.recorded() as inner:
+            second = dnp.asarray(2.0)
+            dnp.asarray(np.ones(3))  # is no number
+            thread = threading.Thread(target=lambda: made_elsewhere.append(dnp.asarray(3.0)))
+            thread.start()
+            thread.join()
+    assert {id(x) for x in inner} >= {id(second)} and {id(x) for x in outer} >= {id(first), id(second)}
+    assert id(made_elsewhere[0]) not in {id(x) for x in outer} and all(not x.shape for x in outer)
+    assert written_numbers.array is ConcreteArray
