@@ -7,6 +7,7 @@ program (of a scan, say), it is staged. Read next: `programs.py`, which complete
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -23,6 +24,7 @@ from didax.core.given import given_by
 from didax.core.jaxpr import Atom, Literal, Var
 from didax.core.value import Array
 from didax.runtime.array import written_numbers
+from didax.transforms.named_axes import AxisData, extend_axis_env
 from didax.transforms.rewriting import trace_closed
 from didax.transforms.staging import trace_to_jaxpr
 
@@ -277,14 +279,19 @@ def make_jaxpr(
     abstracted_axes: Any = None,
 ) -> Callable[..., Any]:  # fmt: skip
     """The jaxpr that `fun` is staged to for given arguments, as JAX has it."""
-    staged = make_didax_jaxpr(
-        fun, static_argnums, return_shape, **_asked(axis_env=axis_env, abstracted_axes=abstracted_axes)
-    )
+    asked = _asked(abstracted_axes=abstracted_axes)
+    make_didax_jaxpr(fun, static_argnums, return_shape, **asked)  # looks at the arguments now
+    axes = [AxisData(name, size) for name, size in axis_env or ()]
 
     @functools.wraps(fun)
     def to_jaxpr(*args: Any, **kwargs: Any) -> Any:
-        with written_numbers.recorded() as made:
-            found = staged(*args, **kwargs)
+        with contextlib.ExitStack() as scope:
+            for axis in axes:
+                scope.enter_context(extend_axis_env(axis))
+            made = scope.enter_context(written_numbers.recorded())
+            # Staged anew at each call: of a program that is remembered no numbers are recorded.
+            anew = functools.wraps(fun)(lambda *args, **kwargs: fun(*args, **kwargs))
+            found = make_didax_jaxpr(anew, static_argnums, return_shape)(*args, **kwargs)
         if return_shape:
             return closed_view(_with_scalars_captured(found[0], made)), found[1]
         return closed_view(_with_scalars_captured(found, made))

@@ -11,7 +11,7 @@ from jax.extend.core import primitives as jax_primitives
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
-from didax.as_jax import jaxprs, programs
+from didax.as_jax import jaxprs, linear_util, programs
 from didax.as_jax.linear_util import flatten_fun, transformation_with_aux, wrap_init
 from didax.runtime.array import ConcreteArray, written_numbers
 
@@ -208,7 +208,9 @@ def test_numbers_that_a_function_makes_are_no_constants() -> None:
     """Neither results that are numbers, nor arrays that functions of the library make of them; nor traced again."""
     captured = dnp.float32(3)
     x = np.float32(2)
+    dx.jit(dnp.zeros_like)(x)  # a program that is remembered
     for f, count in (
+        (dnp.zeros_like, 0),
         (lambda x: (x, 1.0, True, np.float32(2), np.array(2, "float32")), 0),
         (lambda x: dnp.where(x > 0, x, 0.0) + dnp.float32(2), 0),
         (lambda x: dx.grad(lambda y: 2.0)(x), 0),
@@ -221,6 +223,24 @@ def test_numbers_that_a_function_makes_are_no_constants() -> None:
         wanted = dx.jit(f)(x)
         for found, want in zip(outs, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
             assert dx.typeof(found) == dx.typeof(want) and found == want
+
+
+def test_axes_by_name_may_be_in_scope() -> None:
+    closed = jaxprs.make_jaxpr(lambda x: lax.psum(x, "i") / lax.axis_size("i"), axis_env=[("i", 4)])(
+        np.float32(1)
+    )
+    assert [eqn.primitive.name for eqn in closed.eqns] == ["psum", "div"]
+    mapped = dx.vmap(lambda x: jaxprs.jaxpr_as_fun(closed)(x)[0], axis_name="i")(dnp.arange(4.0))
+    np.testing.assert_array_equal(mapped, np.full(4, 1.5))
+
+
+@linear_util.transformation2
+def times(f, factor, x):
+    return f(factor * x)
+
+
+def test_transformations_are_decorators() -> None:
+    assert times(wrap_init(lambda x: x + 1), 3).call_wrapped(2) == 7
 
 
 def test_numbers_are_recorded_by_who_stages_alone() -> None:
