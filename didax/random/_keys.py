@@ -105,7 +105,6 @@ def resolve_impl(impl: Any) -> PRNGImpl:
     found = name if isinstance(name, PRNGImpl) else impl_of(name)
     if found is None and isinstance(name, str):
         found = IMPLEMENTATIONS.get(name)
-        found = found and _as_option_says(found)
     if found is None:
         raise (ValueError if isinstance(name, str) else TypeError)(
             message(
@@ -198,9 +197,9 @@ def child(key: Any, i: int, count: int = 2) -> Any:
 def consumed(name: str, key: Any) -> Any:
     """Return the single key that the function `name` uses up; every draw, split and fold_in calls this function.
 
-    Threefry's keys are returned as they are, and raw keys of another implementation get their key dtype. The option
-    `threefry_partitionable` says which of its two implementations draws from a key of either. TypeError or ValueError,
-    in the name of the function, for anything that is not a key.
+    Threefry's keys are returned as they are, and raw keys of another implementation get their key dtype. Under the
+    option `threefry_partitionable=False` a key gets that of the implementation which draws from it then. TypeError or
+    ValueError, in the name of the function, for anything that is not a key.
     """
     state = config.state()
     if (getattr(key, "aval", None), state) in _passed:
@@ -216,10 +215,10 @@ def consumed(name: str, key: Any) -> Any:
                 fix=f"Use vmap to map {name} over an array of keys.",
             )
         )
+    if not state.threefry_partitionable and (halved := _HALVED.get(impl)) is not None:
+        return random_wrap_p.bind(key if raw else random_unwrap_p.bind(key), dtype=halved.dtype)
     if raw and impl is not threefry:
         return random_wrap_p.bind(key, dtype=impl.dtype)
-    if (drawing := _as_option_says(impl)) is not impl:
-        return random_wrap_p.bind(random_unwrap_p.bind(key), dtype=drawing.dtype)
     _passed.add((aval, state))
     return key
 
@@ -230,15 +229,8 @@ def _as_given(key: Any, new_keys: Any) -> Any:
     return words if impl_of(aval_of(key).dtype) is None else random_wrap_p.bind(words, dtype=key.dtype)
 
 
-# Implementations that draw and split as the option `threefry_partitionable` says -> those that they are without it.
+# Implementations -> those that draw and split in their place under the option `threefry_partitionable=False`.
 _HALVED = {threefry: halved_threefry, rbg: halved_rbg}
-_WHOLE = {halved: whole for whole, halved in _HALVED.items()}
-
-
-def _as_option_says(impl: PRNGImpl) -> PRNGImpl:
-    return (_WHOLE if config.state().threefry_partitionable else _HALVED).get(impl, impl)
-
-
 _passed: set[Any] = set()  # types of keys (and options) that pass unchanged
 
 
@@ -266,7 +258,7 @@ def key_impl(keys: Any) -> Any:
     'rbg'
     """
     _, impl = _key_type("key_impl", keys)
-    return impl.name if _WHOLE.get(impl, impl) in IMPLEMENTATIONS.values() else impl
+    return impl.name if IMPLEMENTATIONS.get(impl.name) is impl else impl
 
 
 @api_boundary
