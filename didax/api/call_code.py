@@ -46,7 +46,7 @@ from didax.api.jit_cache import ABSENT, RepeatedCall
 from didax.api.specialization import Specialization
 from didax.core import config, pytree
 from didax.core.avals import aval_of
-from didax.core.exact import exact, exact_structure, is_compared_by_fields
+from didax.core.exact import exact, exact_structure, has_hashable_fields, is_compared_by_fields
 from didax.core.source import user_line
 from didax.runtime import donation
 from didax.runtime.array import (
@@ -254,7 +254,7 @@ class _Writer:
             self._tests.append(f"type({text}) is tuple and len({text}) == {len(value)}")
             for i, part in enumerate(value):
                 self._compare(f"{text}[{i}]", part)
-        elif is_compared_by_fields(kind):
+        elif is_compared_by_fields(kind) and has_hashable_fields(value):
             self._tests.append(f"type({text}) is {self._name(kind)}")
             for field in dataclasses.fields(value):
                 if field.compare:

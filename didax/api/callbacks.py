@@ -30,7 +30,7 @@ from didax.primitives.callback import (
 )
 from didax.runtime.array import ConcreteArray, as_concrete
 from didax.xla import callbacks
-from didax.xla.callbacks import checked_results
+from didax.xla.callbacks import checked_results, raised_in_jax
 
 
 @api_boundary
@@ -276,10 +276,14 @@ def _evaluate(
     **options: Any,
 ) -> list[ConcreteArray]:
     """Call the callback now, with views of the arrays' memory."""
-    outs = callback(*map(_read_only, args))
-    if self is debug_callback_p:
-        return []
-    results = checked_results(self.name, outs, result_avals)
+    try:
+        outs = callback(*map(_read_only, args))
+        results = [] if self is debug_callback_p else checked_results(self.name, outs, result_avals)
+    except Exception as error:
+        raised = raised_in_jax(error) if config.state().as_in_jax else error
+        if raised is error:
+            raise
+        raise raised from error
     return [ConcreteArray(aval, np.array(y)) for aval, y in zip(result_avals, results, strict=True)]
 
 

@@ -85,6 +85,17 @@ def default_prng_impl(new_val: str) -> config.override:
     return config.option_block(default_prng_impl=new_val)
 
 
+def threefry_partitionable(new_val: bool = True) -> config.override:
+    """Inside the block, keys of threefry2x32 draw and split as JAX does by default; with False, as it did formerly.
+
+    >>> import didax as dx
+    >>> with dx.threefry_partitionable(False):
+    ...     dx.random.uniform(dx.random.key(0))
+    Array(0.41845703, dtype=float32)
+    """
+    return config.option_block(threefry_partitionable=new_val)
+
+
 def explain_cache_misses(new_val: bool = True) -> config.override:
     """Inside the block, why a jitted function is traced again is told to the logger 'didax'.
 
@@ -351,20 +362,6 @@ def thread_guard(new_val: bool = True) -> OptionWithoutEffect:
     True
     """
     return OptionWithoutEffect("jax_thread_guard", new_val)
-
-
-def threefry_partitionable(new_val: bool = True) -> OptionWithoutEffect:
-    """Has no effect: keys are split as JAX does by default. NotImplementedError for False, JAX's older way to draw.
-
-    >>> import didax as dx
-    >>> with dx.threefry_partitionable():
-    ...     dx.config.jax_threefry_partitionable
-    True
-    """
-    if not new_val:
-        rule = "threefry_partitionable=False is JAX's older way to draw numbers, which is not here."
-        raise NotImplementedError(message(rule, f"new_val: {new_val!r}", fix="Leave it out."))
-    return OptionWithoutEffect("jax_threefry_partitionable", new_val)
 
 
 def allow_f16_reductions(new_val: bool = True) -> OptionWithoutEffect:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
@@ -24,7 +23,8 @@ from didax.core.effects import NO_EFFECTS
 from didax.core.given import given_by
 from didax.core.jaxpr import Atom, Literal, Var
 from didax.core.value import Array
-from didax.runtime.array import ConcreteArray
+from didax.runtime.array import written_numbers
+from didax.transforms.named_axes import AxisData, extend_axis_env
 from didax.transforms.rewriting import trace_closed
 from didax.transforms.staging import trace_to_jaxpr
 
@@ -279,47 +279,24 @@ def make_jaxpr(
     abstracted_axes: Any = None,
 ) -> Callable[..., Any]:  # fmt: skip
     """The jaxpr that `fun` is staged to for given arguments, as JAX has it."""
-    staged = make_didax_jaxpr(
-        fun, static_argnums, return_shape, **_asked(axis_env=axis_env, abstracted_axes=abstracted_axes)
-    )
+    asked = _asked(abstracted_axes=abstracted_axes)
+    make_didax_jaxpr(fun, static_argnums, return_shape, **asked)  # looks at the arguments now
+    axes = [AxisData(name, size) for name, size in axis_env or ()]
 
     @functools.wraps(fun)
     def to_jaxpr(*args: Any, **kwargs: Any) -> Any:
-        with _recording_scalars() as made:
-            found = staged(*args, **kwargs)
+        with contextlib.ExitStack() as scope:
+            for axis in axes:
+                scope.enter_context(extend_axis_env(axis))
+            made = scope.enter_context(written_numbers.recorded())
+            # Staged anew at each call: of a program that is remembered no numbers are recorded.
+            anew = functools.wraps(fun)(lambda *args, **kwargs: fun(*args, **kwargs))
+            found = make_didax_jaxpr(anew, static_argnums, return_shape)(*args, **kwargs)
         if return_shape:
             return closed_view(_with_scalars_captured(found[0], made)), found[1]
         return closed_view(_with_scalars_captured(found, made))
 
     return to_jaxpr
-
-
-_own_init = ConcreteArray.__init__
-_recorders: list[list[Array]] = []
-_recorders_lock = threading.Lock()
-
-
-@contextlib.contextmanager
-def _recording_scalars() -> Iterator[list[Array]]:
-    """The scalar arrays that are made meanwhile: numbers that the traced function writes, not arrays it captures."""
-    made: list[Array] = []
-    with _recorders_lock:
-        _recorders.append(made)
-        ConcreteArray.__init__ = _recorded_init
-    try:
-        yield made
-    finally:
-        with _recorders_lock:
-            _recorders[:] = [x for x in _recorders if x is not made]
-            if not _recorders:
-                ConcreteArray.__init__ = _own_init
-
-
-def _recorded_init(self: ConcreteArray, aval: ShapedArray, *args: Any, **kwargs: Any) -> None:
-    _own_init(self, aval, *args, **kwargs)
-    if not aval.shape:
-        for made in _recorders:
-            made.append(self)
 
 
 def _with_scalars_captured(closed: core.ClosedJaxpr, made: Sequence[Array]) -> core.ClosedJaxpr:

@@ -82,11 +82,23 @@ def _around(fun: WrappedFun, call: Callable[..., Any]) -> WrappedFun:
     return WrappedFun(functools.partial(call, fun.call_wrapped), fun.f, fun.debug_info, fun.params)
 
 
+def _of_function(transform: Callable[..., Any]) -> Callable[..., Any]:
+    """`transform(gen, fun, *given)`, which decorates `gen` where it is called with nothing else."""
+
+    @functools.wraps(transform)
+    def curried(gen: Callable[..., Any], *given: Any) -> Any:
+        return transform(gen, *given) if given else functools.partial(transform, gen)
+
+    return curried
+
+
+@_of_function
 def transformation2(gen: Callable[..., Any], fun: WrappedFun, *given: Any) -> WrappedFun:
     """`gen(f, *given, *args)` calls `f` itself."""
     return _around(fun, lambda inner, *args, **kwargs: gen(inner, *given, *args, **kwargs))
 
 
+@_of_function
 def transformation_with_aux2(
     gen: Callable[..., Any], fun: WrappedFun, *given: Any
 ) -> tuple[WrappedFun, Store]:
@@ -103,23 +115,21 @@ def _run(
     return steps.send(inner(*inner_args, **inner_kwargs))
 
 
-def transformation(gen: Callable[..., Any], *given: Any) -> Any:
+@_of_function
+def transformation(gen: Callable[..., Any], fun: WrappedFun, *given: Any) -> WrappedFun:
     """A generator as a transformation: a function of a `WrappedFun` and more arguments."""
-    if given:
-        fun, *rest = given
-        return _around(fun, lambda inner, *args, **kwargs: _run(gen, rest, inner, args, kwargs))
-    return lambda fun, *more: transformation(gen, fun, *more)
+    return _around(fun, lambda inner, *args, **kwargs: _run(gen, given, inner, args, kwargs))
 
 
-def transformation_with_aux(gen: Callable[..., Any], *given: Any) -> Any:
+@_of_function
+def transformation_with_aux(
+    gen: Callable[..., Any], fun: WrappedFun, *given: Any
+) -> tuple[WrappedFun, Store]:
     """As `transformation`; the generator's last value is a pair of the result and what it tells."""
-    if not given:
-        return lambda fun, *more: transformation_with_aux(gen, fun, *more)
-    fun, *rest = given
     store = Store()
 
     def call(inner: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        out, told = _run(gen, rest, inner, args, kwargs)
+        out, told = _run(gen, given, inner, args, kwargs)
         store.store(told)
         return out
 

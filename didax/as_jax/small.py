@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 from typing import Any
 
 import numpy as np
 
 import didax
 import didax.numpy
+from didax import tree_util
 from didax.as_jax.hook import JAX_VERSION
 from didax.core import dtypes, source
 from didax.core.errors import message
@@ -68,6 +70,57 @@ def clear_backends() -> None:
 def register_exclusion(path: str) -> None:
     """Count the lines of a file as the library's: equations, and errors, tell the line that called it."""
     source.exclude(path)
+
+
+# --- Hints, which change no number --------------------------------------------------------------------------------
+
+
+class _NoHint(contextlib.ContextDecorator):
+    """A block, or a decorator, that changes nothing."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def set_xla_metadata(x: Any = None, **_: Any) -> Any:
+    """Has no effect: operations are told nothing. Without `x` it is a block or a decorator, else `x`."""
+    return _NoHint() if x is None else tree_util.tree_map(didax.numpy.asarray, x)
+
+
+def compute_on(compute_type: str) -> Any:
+    """Has no effect: what is inside runs where the rest of the program does."""
+    if not isinstance(compute_type, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            message(
+                "compute_on takes the name of a kind of unit.",
+                f"compute_type: {compute_type!r}",
+                fix="Pass a str.",
+            )
+        )
+    names = ("device_host", "device", "tpu_sparsecore")
+    if compute_type not in names and not compute_type.startswith("gpu_stream:"):
+        fix = f"Use one of {', '.join(names)}, or gpu_stream: and a number."
+        raise ValueError(message("No unit has this name.", f"compute_type: {compute_type!r}", fix=fix))
+    return _NoHint()
+
+
+def shard_alike(x: Any, y: Any) -> tuple[Any, Any]:
+    """Both trees as they are, of equal structures and shapes: XLA decides how they lie on devices."""
+    trees = tree_util.tree_structure(x), tree_util.tree_structure(y)
+    if trees[0] != trees[1]:
+        rule, fix = "shard_alike takes two trees of one structure.", "Pass their common part."
+        raise ValueError(message(rule, f"x: {trees[0]}", f"y: {trees[1]}", fix=fix))
+    pairs = tree_util.tree_map(lambda a, b: (didax.numpy.asarray(a), didax.numpy.asarray(b)), x, y)
+    flat: list[tuple[Any, Any]] = trees[0].flatten_up_to(pairs)
+    for a, b in flat:
+        if a.shape != b.shape:
+            rule, fix = "shard_alike takes two trees of equal shapes.", "Pass arrays of one shape."
+            raise ValueError(message(rule, f"in x: {a.shape}, in y: {b.shape}", fix=fix))
+    first, second = zip(*flat, strict=True) if flat else ((), ())
+    return trees[0].unflatten(first), trees[1].unflatten(second)
 
 
 # --- Python beside the devices ------------------------------------------------------------------------------------

@@ -42,6 +42,9 @@ HOMES: dict[str, dict[str, str]] = {
     "jax.experimental.checkify": {"ErrorCategory": "typing:Any"},
     "jax.experimental.colocated_python": {"*": _SMALL},
     "jax.experimental.colocated_python.serialization": {"DeviceList": "jaxlib._jax"},
+    "jax.experimental.compute_on": _from(_SMALL, "compute_on"),
+    "jax.experimental.shard_alike": _from(_SMALL, "shard_alike"),
+    "jax.experimental.xla_metadata": _from(_SMALL, "set_xla_metadata"),
     "jax.experimental": {"cur_qdd": _HIJAX},
     "jax.experimental.hijax": {"*": _HIJAX, "AbstractRef": "didax.core.ref:RefType"},
     **{
@@ -121,6 +124,7 @@ REFUSED = {
     "jax.extend.pallas": "kernels in JAX's own language, for accelerators",
     "jax.experimental.mosaic": "kernels in JAX's own language, for accelerators",
     "jax.experimental.jax2tf": "TensorFlow programs",
+    "jax.experimental.serialize_executable": "compiled programs are found again on disk; jax.export saves programs",
     "jax.experimental.transfer": "moves arrays between the hosts of TPUs",
     "jax.experimental.custom_partitioning": "rules for JAX's partitioner; shard_map says what each device does",
 }
@@ -148,6 +152,9 @@ DIFFERENT = {
     "jax.lax.approx_min_k": "exact",
     "jax.extend.backend.clear_backends": "forgets compiled programs; the client stays",
     "jax.experimental.colocated_python.colocated_python": "raises: it runs Python on the hosts of TPUs",
+    "jax.experimental.compute_on.compute_on": "has no effect: the block runs where the program does",
+    "jax.experimental.shard_alike.shard_alike": "has no effect: XLA decides how arrays lie",
+    "jax.experimental.xla_metadata.set_xla_metadata": "has no effect",
     "jax.experimental.hijax.HiPrimitive": "runs its to_lojax at once; rules for derivatives are refused, not followed",
     "jax.experimental.hijax.HiType": "its values are arguments and results of jit alone; functions may close over them",
     "jax.experimental.hijax.MutableHiType": "as HiType; a value that a function closes over keeps its structure",

@@ -38,6 +38,7 @@ class State:
     keep_memory: int = 0  # bytes that the process keeps for new arrays; -1: no bound
     default_matmul_precision: str = "default"
     default_prng_impl: str = "threefry2x32"
+    threefry_partitionable: bool = True
     optimize_loops: str = "auto"
     debug_key_reuse: str = "warn"
     debug_nans: str = "off"

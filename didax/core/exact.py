@@ -32,7 +32,12 @@ class Exact:
         return type(other) is Exact and self._key == other._key
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        try:
+            return hash(self._key)
+        except (
+            TypeError
+        ):  # a dataclass that holds lists, and has a hash of its own: equal values have equal ones
+            return hash(self.value)
 
     def __repr__(self) -> str:
         return repr(self.value)
@@ -49,6 +54,15 @@ def exact(value: Any) -> Any:
     ):
         return Exact(value)
     return value
+
+
+def has_hashable_fields(value: Any) -> bool:
+    """Whether the fields of a dataclass have hashes; a class that hashes itself may hold lists."""
+    try:
+        hash(_key(value))
+    except TypeError:
+        return False
+    return True
 
 
 def value_of(stands: Any) -> Any:
@@ -129,6 +143,8 @@ def _key(value: Any) -> Any:
         return kind, *map(_key, cast("tuple[Any, ...]", value))
     if (names := _compared_fields.get(kind)) is not None:
         return kind, *[_key(getattr(value, name)) for name in names]
+    if kind is list:
+        return [_key(item) for item in cast("list[Any]", value)]
     if isinstance(value, frozenset):
         return kind, frozenset(map(_key, cast("frozenset[Any]", value)))
     if issubclass(kind, _FLOATS):  # `==` fails for NaN, and for zeros of different signs

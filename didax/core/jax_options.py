@@ -16,7 +16,6 @@ import functools
 import importlib
 import os
 import sys
-import warnings
 from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from typing import Any
@@ -42,7 +41,7 @@ bool False: check_vma eager_constant_folding jax2tf_associative_scan_reductions 
 bool True: jax2tf_default_native_serialization jax_allow_f16_reductions jax_auto_pcast
     jax_compiler_enable_remat_pass jax_enable_preemption_service jax_include_full_tracebacks_in_locations
     jax_mutable_array_checks jax_pallas_use_mosaic_gpu jax_pprint_use_color
-    jax_ragged_dot_use_ragged_dot_instruction jax_threefry_partitionable jax_use_direct_linearize
+    jax_ragged_dot_use_ragged_dot_instruction jax_use_direct_linearize
     jax_use_shardy_partitioner
 int|None 0: jax_captured_constants_report_frames jax_persistent_cache_min_entry_size_bytes jax_random_seed_offset
     jax_serialization_version jax_xla_profile_version
@@ -181,10 +180,6 @@ class Config:
         """
         if option in _options():
             _values[option] = _checked(option, value)
-            if option == "jax_threefry_partitionable" and value is False:
-                rule = "JAX's older way to draw random numbers is not here: keys give the numbers of the newer one."
-                fix = "Leave the option out, and compare with numbers that JAX draws by default."
-                warnings.warn(message(rule, f"{option}: {value!r}", fix=fix), stacklevel=3)
         else:
             config.update(option, value)
 

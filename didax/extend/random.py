@@ -18,12 +18,12 @@ from didax.core.avals import aval_of
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.modules import on_access
 from didax.primitives.keys import PRNGImpl
+from didax.primitives.rbg import halved_rbg
 from didax.primitives.rbg import rbg as rbg_prng_impl
 from didax.primitives.rbg import unsafe_rbg as unsafe_rbg_prng_impl
-from didax.primitives.shape import broadcast_in_dim, reshape
-from didax.primitives.slicing import concatenate, slice_axis
+from didax.primitives.shape import reshape
+from didax.primitives.threefry import halved_blocks, halved_threefry
 from didax.primitives.threefry import threefry as threefry_prng_impl
-from didax.primitives.threefry_cipher import threefry2x32_p
 from didax.random import key
 
 __all__ = [
@@ -35,7 +35,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = on_access(__name__)
 
 UINT32 = np.dtype(np.uint32)
-_BUILT_IN = (threefry_prng_impl, rbg_prng_impl, unsafe_rbg_prng_impl)
+_BUILT_IN = (threefry_prng_impl, halved_threefry, rbg_prng_impl, halved_rbg, unsafe_rbg_prng_impl)
 
 
 @api_boundary
@@ -129,9 +129,4 @@ def threefry_2x32(keypair: Any, count: Any) -> Any:
         facts = f"keypair: {', '.join(str(x.aval) for x in words)}, count: {counts.aval}"
         rule = "threefry_2x32 takes two words of a key and an array of counters, of uint32."
         raise ArgumentError(message(rule, facts, fix="Cast them (x.astype('uint32'))."))
-    half = (counts.size + 1) // 2
-    padded = concatenate([reshape(counts, (counts.size,)), np.zeros(2 * half - counts.size, UINT32)], 0)
-    blocks = [slice_axis(padded, i * half, (i + 1) * half, 0) for i in range(2)]
-    wide = [broadcast_in_dim(word, (half,), ()) for word in words]
-    out = concatenate(threefry2x32_p.bind(*wide, *blocks), 0)
-    return reshape(slice_axis(out, 0, counts.size, 0), counts.shape)
+    return reshape(halved_blocks(words, reshape(counts, (counts.size,))), counts.shape)

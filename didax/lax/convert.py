@@ -22,7 +22,7 @@ from didax.lax.operands import operation
 from didax.primitives import convert as ops
 from didax.primitives.kept import dce_sink_p
 from didax.primitives.shape import broadcast_in_dim
-from didax.runtime.array import ConcreteArray
+from didax.runtime.array import written_numbers
 
 __all__ = [
     "bitcast_convert_type",
@@ -70,7 +70,7 @@ def _converted(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Any:
 
 
 def _constant(value: Any) -> Any:
-    return ConcreteArray(ShapedArray(value.shape, value.dtype), value)
+    return written_numbers.array(ShapedArray(value.shape, value.dtype), value)
 
 
 @operation

@@ -29,7 +29,7 @@ from didax.core.value import Array
 from didax.primitives.convert import convert_element_type
 from didax.primitives.dimension import number
 from didax.primitives.shape import broadcast_in_dim
-from didax.runtime.array import ConcreteArray
+from didax.runtime.array import written_numbers
 
 ArrayLike: TypeAlias = Array | np.ndarray[Any, Any] | np.generic | bool | int | float | complex
 """The type of an argument that functions of `didax.numpy` accept as an array."""
@@ -108,7 +108,9 @@ def lifted(x: Any) -> Array:
     if isinstance(x, Array):
         return x
     aval = aval_of(x)
-    return ConcreteArray(aval, scalar(x, aval.dtype, False) if type(x) in dtypes.PYTHON_SCALARS else x)
+    return written_numbers.array(
+        aval, scalar(x, aval.dtype, False) if type(x) in dtypes.PYTHON_SCALARS else x
+    )
 
 
 def from_numpy(x: np.ndarray[Any, Any], dtype: np.dtype[Any] | None = None) -> Array:
@@ -116,7 +118,7 @@ def from_numpy(x: np.ndarray[Any, Any], dtype: np.dtype[Any] | None = None) -> A
     if type(x) is not np.ndarray:
         check_no_mask(x)
     dtype = dtypes.narrowed(x.dtype) if dtype is None else dtype
-    return ConcreteArray(ShapedArray(x.shape, dtype), np.array(x, dtype))
+    return written_numbers.array(ShapedArray(x.shape, dtype), np.array(x, dtype))
 
 
 def cast(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Array:
@@ -155,7 +157,7 @@ def constant(value: Any, dtype: np.dtype[Any]) -> Array:
     return (
         number(value, dtype)
         if is_symbolic(value)
-        else ConcreteArray(ShapedArray((), dtype), dtype.type(value))
+        else written_numbers.array(ShapedArray((), dtype), dtype.type(value))
     )
 
 

@@ -25,7 +25,7 @@ from didax.primitives.keys import UINT32, KeyPrimitive, PRNGImpl
 from didax.primitives.random_bits import random_fold_in_p, random_split_p
 from didax.primitives.shape import broadcast_in_dim, move_axis, reshape
 from didax.primitives.slicing import concatenate, slice_axis
-from didax.primitives.threefry import seed_words
+from didax.primitives.threefry import halved_threefry, seed_words
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.xla.text import Value, tensor_type
 
@@ -128,6 +128,11 @@ def _split(words: Any, shape: tuple[int, ...]) -> Any:
     return reshape(move_axis(halves, 0, len(shape)), (*shape, 4))
 
 
+def _halved_split(words: Any, shape: tuple[int, ...]) -> Any:
+    halves = [slice_axis(words, i, i + 2, 0) for i in (0, 2)]
+    return concatenate([halved_threefry.split(half, shape) for half in halves], len(shape))
+
+
 def _fold_in(words: Any, data: Any) -> Any:
     return reshape(random_fold_in_p.bind(reshape(words, (2, 2)), broadcast_in_dim(data, (2,), ())), (4,))
 
@@ -147,4 +152,5 @@ def _unsafe_fold_in(words: Any, data: Any) -> Any:
 
 
 rbg = PRNGImpl((4,), _seed, _split, generated, _fold_in, name="rbg", tag="rbg")
+halved_rbg = PRNGImpl((4,), _seed, _halved_split, generated, _fold_in, name="rbg", tag="rbg_halved")
 unsafe_rbg = PRNGImpl((4,), _seed, _unsafe_split, generated, _unsafe_fold_in, name="unsafe_rbg", tag="urbg")

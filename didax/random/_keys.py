@@ -28,10 +28,10 @@ from didax.primitives.keys import (
     random_wrap_p,
 )
 from didax.primitives.random_bits import random_fold_in_p, random_split_p
-from didax.primitives.rbg import rbg, unsafe_rbg
+from didax.primitives.rbg import halved_rbg, rbg, unsafe_rbg
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import slice_axis
-from didax.primitives.threefry import threefry
+from didax.primitives.threefry import halved_threefry, threefry
 from didax.random._programs import Draw, draws, exact_program
 from didax.runtime.array import as_concrete
 
@@ -133,7 +133,7 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Any:
     shape = canonical_shape("split", num)
     if found is key:
         return Draw(split_key, key, {"shape": shape})
-    return random_unwrap_p.bind(split_key(found, shape=shape))
+    return _as_given(key, split_key(found, shape=shape))
 
 
 @api_boundary
@@ -164,7 +164,7 @@ def fold_in(key: Any, data: Any) -> Any:
         )
     data = np.uint32(data) if type(data) is int else convert_element_type(data, UINT32)
     folded = random_fold_in_p.bind(found, data)
-    return folded if found is key else random_unwrap_p.bind(folded)
+    return folded if found is key else _as_given(key, folded)
 
 
 @api_boundary
@@ -197,8 +197,9 @@ def child(key: Any, i: int, count: int = 2) -> Any:
 def consumed(name: str, key: Any) -> Any:
     """Return the single key that the function `name` uses up; every draw, split and fold_in calls this function.
 
-    Threefry's keys are returned as they are, and raw keys of another implementation get their key dtype.
-    TypeError or ValueError, in the name of the function, for anything that is not a key.
+    Threefry's keys are returned as they are, and raw keys of another implementation get their key dtype. Under the
+    option `threefry_partitionable=False` a key gets that of the implementation which draws from it then. TypeError or
+    ValueError, in the name of the function, for anything that is not a key.
     """
     state = config.state()
     if (getattr(key, "aval", None), state) in _passed:
@@ -214,12 +215,22 @@ def consumed(name: str, key: Any) -> Any:
                 fix=f"Use vmap to map {name} over an array of keys.",
             )
         )
+    if not state.threefry_partitionable and (halved := _HALVED.get(impl)) is not None:
+        return random_wrap_p.bind(key if raw else random_unwrap_p.bind(key), dtype=halved.dtype)
     if raw and impl is not threefry:
         return random_wrap_p.bind(key, dtype=impl.dtype)
     _passed.add((aval, state))
     return key
 
 
+def _as_given(key: Any, new_keys: Any) -> Any:
+    """New keys in the form of the key that they were made of: words of a raw key, else keys of its dtype."""
+    words = random_unwrap_p.bind(new_keys)
+    return words if impl_of(aval_of(key).dtype) is None else random_wrap_p.bind(words, dtype=key.dtype)
+
+
+# Implementations -> those that draw and split in their place under the option `threefry_partitionable=False`.
+_HALVED = {threefry: halved_threefry, rbg: halved_rbg}
 _passed: set[Any] = set()  # types of keys (and options) that pass unchanged
 
 

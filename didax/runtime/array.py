@@ -7,8 +7,11 @@ Read next: `runtime/eager.py` (who makes them), `xla/buffers.py` (how they move)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import repeat
+from threading import Lock
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -703,6 +706,50 @@ def _device_of(buffer: Any) -> Any:
     return next(iter(buffer._sharding.device_set))
 
 
+class _WrittenNumbers:
+    """Arrays of numbers that a program writes are made by `written_numbers.array(aval, value)`.
+
+    That is the class of arrays itself, so they cost nothing more. Within `recorded` it is a function that also keeps
+    them, so that who stages a function can tell the numbers it writes from the arrays it captures.
+    """
+
+    __slots__ = ("_lists", "_lock", "_recordings", "array")
+
+    array: Callable[[ShapedArray, Any], ConcreteArray]
+
+    def __init__(self) -> None:
+        self.array = ConcreteArray
+        self._lists: ContextVar[tuple[list[ConcreteArray], ...]] = ContextVar("numbers", default=())
+        self._recordings = 0  # in all threads
+        self._lock = Lock()
+
+    @contextmanager
+    def recorded(self) -> Iterator[list[ConcreteArray]]:
+        """The arrays without axes that are made of numbers inside the block, and in no other thread."""
+        made: list[ConcreteArray] = []
+        token = self._lists.set((*self._lists.get(), made))
+        self._count(1)
+        try:
+            yield made
+        finally:
+            self._count(-1)
+            self._lists.reset(token)
+
+    def _count(self, change: int) -> None:
+        with self._lock:
+            self._recordings += change
+            self.array = self._kept if self._recordings else ConcreteArray
+
+    def _kept(self, aval: ShapedArray, value: Any) -> ConcreteArray:
+        made = ConcreteArray(aval, value)
+        if not aval.shape:
+            for kept in self._lists.get():
+                kept.append(made)
+        return made
+
+
+written_numbers = _WrittenNumbers()
+
 _SCALARS = (np.generic, int, float, complex)
 _HOST_VALUES = (np.ndarray, *_SCALARS)
 
@@ -715,10 +762,10 @@ def as_concrete(x: Any) -> ConcreteArray:
         raise leaked(x)
     aval = aval_of(x)
     if isinstance(x, np.ndarray):
-        return ConcreteArray(aval, np.array(x, aval.dtype))
+        return written_numbers.array(aval, np.array(x, aval.dtype))
     if not isinstance(x, _SCALARS):
         raise _no_numbers(x)
-    return ConcreteArray(
+    return written_numbers.array(
         aval,
         x.astype(aval.dtype, copy=False) if isinstance(x, np.generic) else numpy_scalar(x, aval.dtype),
     )

@@ -29,7 +29,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
-from didax.core.errors import message
+from didax.core.errors import CheckError, message
 from didax.core.masked import check_no_mask
 from didax.core.process import after_fork, lock_for_forks
 from didax.xla.signals import fragile, raise_held, sound
@@ -107,6 +107,23 @@ def _unpacked(x: np.ndarray[Any, Any], aval: ShapedArray) -> np.ndarray[Any, Any
     x = np.zeros(aval.shape, dtypes.float0) if aval.dtype == dtypes.float0 else x.astype(aval.dtype)
     x.flags.writeable = False
     return x
+
+
+def raised_in_jax(error: BaseException) -> BaseException:
+    """What JAX raises for an exception of a callback: its text within a JaxRuntimeError.
+
+    Exits and interrupts stay. So do failed checks, which JAX refuses in a program that is not checkified.
+    """
+    if isinstance(error, CheckError):
+        error.add_note("`check` failed in a program that was not transformed by `checkify`.")
+    if isinstance(error, CheckError) or not isinstance(error, Exception):
+        return error
+    from didax.xla.client import xe
+
+    lines = traceback.format_exception(error)
+    wrapped = xe.JaxRuntimeError(f"INTERNAL: CpuCallback error calling callback: {''.join(lines)}")
+    wrapped.__cause__ = error
+    return wrapped
 
 
 def checked_results(

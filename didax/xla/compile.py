@@ -15,7 +15,6 @@ import os
 import platform
 import sys
 import threading
-import traceback
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -26,14 +25,22 @@ import numpy as np
 
 from didax.core import config, job
 from didax.core.avals import ShapedArray
-from didax.core.errors import CheckError, DistributedError, message
+from didax.core.errors import DistributedError, message
 from didax.core.monitoring import CACHE_HIT, CACHE_MISS, CACHE_READ, CACHE_REQUEST, Elapsed, events
 from didax.core.process import after_fork, lock_for_forks, to_the_end
 from didax.core.sharding import NamedSharding, PartitionSpec
 from didax.version import __version__, installed_jaxlib
 from didax.xla.agreement import agree, processes_of
 from didax.xla.buffers import lend, put
-from didax.xla.callbacks import HostCallback, Run, depth, dispatchers, others_wait, register_handler
+from didax.xla.callbacks import (
+    HostCallback,
+    Run,
+    depth,
+    dispatchers,
+    others_wait,
+    raised_in_jax,
+    register_handler,
+)
 from didax.xla.client import Backend, backend, calling_backend, forked, is_forked, xe
 from didax.xla.device_text import Partition
 from didax.xla.partition import layout_found, moved_shards, put_shards, xla_sharding
@@ -421,23 +428,8 @@ def _executed(loaded: Any, run: Run, put_number: Callable[[int], Any], buffers: 
             results = None
     if run.error is not None:
         error, run.error = run.error, None  # the error's traceback refers to the run
-        raise (_as_in_jax(error) if config.state().as_in_jax else error)
+        raise (raised_in_jax(error) if config.state().as_in_jax else error)
     return results
-
-
-def _as_in_jax(error: BaseException) -> BaseException:
-    """What JAX raises for an exception of a callback: its text within a JaxRuntimeError.
-
-    Exits and interrupts stay. So do failed checks, which JAX refuses in a program that is not checkified.
-    """
-    if isinstance(error, CheckError):
-        error.add_note("`check` failed in a program that was not transformed by `checkify`.")
-    if isinstance(error, CheckError) or not isinstance(error, Exception):
-        return error
-    lines = traceback.format_exception(error)
-    wrapped = xe.JaxRuntimeError(f"INTERNAL: CpuCallback error calling callback: {''.join(lines)}")
-    wrapped.__cause__ = error
-    return wrapped
 
 
 _INT64 = ShapedArray((), np.dtype(np.int64))

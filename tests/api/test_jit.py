@@ -626,6 +626,21 @@ def test_fields_of_static_dataclasses_are_compared_by_type_and_bits():
     assert [type(s.by) for s in traced] == [int, float, bool]
 
 
+def test_lists_in_static_dataclasses_with_a_hash_of_their_own_are_compared_by_type_and_bits():
+    @dataclasses.dataclass(eq=True)
+    class Names:
+        factors: list[Any]
+
+        def __hash__(self) -> int:
+            return hash(tuple(self.factors))
+
+    traced = []
+    f = dx.jit(lambda s, x: traced.append(s) or x * s.factors[0], static_argnums=0)
+    for factor in (1, 1.0, 1, 0.0, -0.0, -0.0):
+        f(Names([factor]), np.int32(2))
+    assert [repr(s.factors[0]) for s in traced] == ["1", "1.0", "0.0", "-0.0"]
+
+
 def test_static_argument_in_the_middle(x):
     f = dx.jit(lambda a, n, b: (a * n, b), static_argnums=1)
     y, b = f(x, 3, 5.0)

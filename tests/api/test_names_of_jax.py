@@ -97,14 +97,12 @@ def test_memory_shards_and_devices() -> None:
 @pytest.mark.parametrize(
     "name",
     ["allow_f16_reductions", "auto_pcast", "enable_custom_prng", "jax2tf_associative_scan_reductions",
-     "remove_size_one_mesh_axis_from_type", "softmax_custom_jvp", "threefry_partitionable"],
+     "remove_size_one_mesh_axis_from_type", "softmax_custom_jvp"],
 )  # fmt: skip
 def test_switches_that_have_no_effect(name: str) -> None:
     with getattr(dx, name)(True) as nothing:
         assert nothing is None
     assert isinstance(dx.legacy_prng_key("error"), OptionWithoutEffect)
-    with pytest.raises(NotImplementedError, match="older way to draw"):
-        dx.threefry_partitionable(False)
 
 
 def test_shardings_by_name() -> None:

@@ -26,7 +26,10 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 from jax import lax  # noqa: E402
 from jax.experimental import checkify, colocated_python, mesh_utils, multihost_utils  # noqa: E402
+from jax.experimental.compute_on import compute_on  # noqa: E402
 from jax.experimental.layout import Format  # noqa: E402
+from jax.experimental.shard_alike import shard_alike  # noqa: E402
+from jax.experimental.xla_metadata import set_xla_metadata  # noqa: E402
 from jax.extend.core import Primitive  # noqa: E402
 
 from didax.as_jax import hook, table  # noqa: E402
@@ -75,7 +78,7 @@ def errors() -> None:
         ),
         (lambda: exec("from jax.experimental import pallas"), "kernels in JAX's own language", "--missing"),
         (
-            lambda: exec("from jax.experimental.compute_on import compute_on"),
+            lambda: exec("from jax.experimental.topologies import get_topology_desc"),
             "has no counterpart",
             "--missing",
         ),
@@ -134,6 +137,16 @@ def values() -> None:
         jax.sharding.NamedSharding, jax.sharding.Sharding
     )
     assert jax.device_put(x, Format(None, sharding)).sharding == sharding
+    with set_xla_metadata(depth=1), compute_on("device_host"):
+        hinted = jax.grad(lambda y: shard_alike(y, set_xla_metadata(y, tag=2))[1] * 2)(1.0)
+    assert hinted == 2 and compute_on("device")(jnp.sum)(x) == x.sum()
+    for wrong in (lambda: compute_on("elsewhere"), lambda: shard_alike(x, x[:2]), lambda: shard_alike(x, {})):
+        try:
+            wrong()
+        except ValueError as error:
+            assert "compute_type: 'elsewhere'" in str(error) or "shard_alike takes" in str(error), error
+        else:
+            raise AssertionError(wrong)
     assert colocated_python.colocated_cpu_devices(jax.devices()) == jax.devices()
     assert list(jax._src.xla_bridge._backends) == ["cpu"] and jax._src.xla_bridge._backends.get("tpu") is None
     assert multihost_utils.reached_preemption_sync_point(1) is False

@@ -107,11 +107,12 @@ def test_callbacks_as_in_jax() -> None:
         return np.asarray(x)
 
     with config.override(as_in_jax=True):
-        f = dx.jit(lambda x: dx.pure_callback(host, x, x))
-        assert f(np.float32(1)) == 1
-        with pytest.raises(dx.errors.JaxRuntimeError, match="below zero") as caught:
-            f(np.float32(-1))
-        assert isinstance(caught.value.__cause__, ValueError)
+        eager = lambda x: dx.pure_callback(host, x, x)
+        for f in (eager, dx.jit(eager)):
+            assert f(np.float32(1)) == 1
+            with pytest.raises(dx.errors.JaxRuntimeError, match="below zero") as caught:
+                f(np.float32(-1))
+            assert isinstance(caught.value.__cause__, ValueError)
 
 
 def test_check_takes_its_arguments_by_name() -> None:

@@ -1,5 +1,7 @@
 """Jaxprs as JAX has them: names and parameters of equations, evaluation, programs that walk and change them."""
 
+import threading
+
 import jax
 import jax.extend.core
 import numpy as np
@@ -9,8 +11,9 @@ from jax.extend.core import primitives as jax_primitives
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
-from didax.as_jax import jaxprs, programs
+from didax.as_jax import jaxprs, linear_util, programs
 from didax.as_jax.linear_util import flatten_fun, transformation_with_aux, wrap_init
+from didax.runtime.array import ConcreteArray, written_numbers
 
 X = np.float32([1.0, 2.0, 3.0])
 
@@ -205,7 +208,9 @@ def test_numbers_that_a_function_makes_are_no_constants() -> None:
     """Neither results that are numbers, nor arrays that functions of the library make of them; nor traced again."""
     captured = dnp.float32(3)
     x = np.float32(2)
+    dx.jit(dnp.zeros_like)(x)  # a program that is remembered
     for f, count in (
+        (dnp.zeros_like, 0),
         (lambda x: (x, 1.0, True, np.float32(2), np.array(2, "float32")), 0),
         (lambda x: dnp.where(x > 0, x, 0.0) + dnp.float32(2), 0),
         (lambda x: dx.grad(lambda y: 2.0)(x), 0),
@@ -218,3 +223,38 @@ def test_numbers_that_a_function_makes_are_no_constants() -> None:
         wanted = dx.jit(f)(x)
         for found, want in zip(outs, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
             assert dx.typeof(found) == dx.typeof(want) and found == want
+
+
+def test_axes_by_name_may_be_in_scope() -> None:
+    closed = jaxprs.make_jaxpr(lambda x: lax.psum(x, "i") / lax.axis_size("i"), axis_env=[("i", 4)])(
+        np.float32(1)
+    )
+    assert [eqn.primitive.name for eqn in closed.eqns] == ["psum", "div"]
+    mapped = dx.vmap(lambda x: jaxprs.jaxpr_as_fun(closed)(x)[0], axis_name="i")(dnp.arange(4.0))
+    np.testing.assert_array_equal(mapped, np.full(4, 1.5))
+
+
+@linear_util.transformation2
+def times(f, factor, x):
+    return f(factor * x)
+
+
+def test_transformations_are_decorators() -> None:
+    assert times(wrap_init(lambda x: x + 1), 3).call_wrapped(2) == 7
+
+
+def test_numbers_are_recorded_by_who_stages_alone() -> None:
+    """Outside of a recording a number costs what an array costs; inside, other threads are not recorded."""
+    assert written_numbers.array is ConcreteArray
+    made_elsewhere = []
+    with written_numbers.recorded() as outer:
+        first = dnp.asarray(1.0)
+        with written_numbers.recorded() as inner:
+            second = dnp.asarray(2.0)
+            dnp.asarray(np.ones(3))  # is no number
+            thread = threading.Thread(target=lambda: made_elsewhere.append(dnp.asarray(3.0)))
+            thread.start()
+            thread.join()
+    assert {id(x) for x in inner} >= {id(second)} and {id(x) for x in outer} >= {id(first), id(second)}
+    assert id(made_elsewhere[0]) not in {id(x) for x in outer} and all(not x.shape for x in outer)
+    assert written_numbers.array is ConcreteArray

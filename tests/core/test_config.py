@@ -375,12 +375,6 @@ def test_the_page_of_options_has_each_with_its_values_and_its_block() -> None:
         words = [word.strip("* ") for word in values.split(",")]
         assert name not in config.CHOICES or words == list(config.CHOICES[name]), name
         if name_of_block := block.strip("` ").removeprefix("dx."):
-            value = True if default is False else words[-1]
+            value = not default if isinstance(default, bool) else words[-1]
             with getattr(dx, name_of_block)(*([] if name_of_block == "debug_mode" else [value])):
                 assert getattr(config.state(), name) == value, name
-
-
-def test_random_numbers_of_old_are_not_promised_in_silence(restored: None) -> None:
-    with pytest.warns(UserWarning, match="older way to draw random numbers is not here"):
-        dx.config.update("jax_threefry_partitionable", False)
-    dx.config.update("jax_threefry_partitionable", True)

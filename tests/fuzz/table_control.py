@@ -311,13 +311,12 @@ ROWS: dict[str, Row] = {
 
 EXCLUDED = {
     "block_until_ready copy_to_host_async device_get effects_barrier clear_caches wait_for_compilations": "wait, move or forget; compute nothing",
-    "check_tracer_leaks checking_leaks compile_in_background debug_infs debug_key_reuse debug_nans default_matmul_precision default_prng_impl "
+    "check_tracer_leaks checking_leaks compile_in_background debug_infs debug_key_reuse debug_nans default_matmul_precision default_prng_impl threefry_partitionable "
     "disable_jit enable_checks enable_x64 ensure_compile_time_eval explain_cache_misses named_scope numpy_dtype_promotion "
     "numpy_rank_promotion": "options; enable_x64 is drawn for every program",
     "array_garbage_collection_guard default_device log_compiles thread_guard transfer_guard transfer_guard_device_to_device "
     "transfer_guard_device_to_host transfer_guard_host_to_device allow_f16_reductions auto_pcast enable_custom_prng "
-    "jax2tf_associative_scan_reductions legacy_prng_key remove_size_one_mesh_axis_from_type softmax_custom_jvp "
-    "threefry_partitionable": "have no effect on values",
+    "jax2tf_associative_scan_reductions legacy_prng_key remove_size_one_mesh_axis_from_type softmax_custom_jvp": "have no effect on values",
     "default_backend device_count devices local_device_count local_devices process_count process_index process_indices "
     "host_count host_id host_ids live_arrays print_environment_info": ("tell about the machine"),
     "make_array_from_callback make_array_from_process_local_data make_array_from_single_device_arrays make_mesh pcast "

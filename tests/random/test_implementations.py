@@ -46,10 +46,18 @@ DRAWS = {
 }
 
 
-@pytest.fixture(scope="module", params=RBG)
+@pytest.fixture(
+    scope="module", params=[(impl, True) for impl in RBG] + [("threefry2x32", False), ("rbg", False)]
+)
 def drawn(request):
     """What jax draws, from one key and from three mapped; the large draw by its own program: it is not remembered."""
-    key = jax.random.key(3, impl=request.param)
+    impl, partitionable = request.param
+    with jax.threefry_partitionable(partitionable):
+        return impl, partitionable, *drawn_by_jax(impl)
+
+
+def drawn_by_jax(impl):
+    key = jax.random.key(3, impl=impl)
     keys = jax.random.split(key, 3)
     one, mapped = {}, {}
     for names in (sorted(DRAWS.keys() - {"bits large"}), ["bits large"]):
@@ -60,12 +68,17 @@ def drawn(request):
         both = jax.jit(lambda key, keys, f=everything: (f(key), jax.vmap(f)(keys)))(key, keys)
         one |= both[0]
         mapped |= both[1]
-    return request.param, one, mapped, words(keys)
+    return one, mapped, words(keys)
 
 
 def test_bits_are_those_of_jax(drawn):
     """Eager, compiled, and mapped, where a whole batch comes from its first key."""
-    impl, one, mapped, three = drawn
+    impl, partitionable, one, mapped, three = drawn
+    with dx.threefry_partitionable(partitionable):
+        check_bits(impl, one, mapped, three)
+
+
+def check_bits(impl, one, mapped, three):
     key = random.key(3, impl=impl)
     keys = random.split(key, 3)
     assert np.array_equal(words(keys), three)
@@ -117,6 +130,29 @@ def test_bits_of_64(impl):
                 draw(jax.random, jax.random.key(2**40, impl=impl)),
             )
             assert np.array_equal(np.asarray(got), np.asarray(want)) and got.dtype == want.dtype
+
+
+def test_keys_draw_as_the_option_says_at_the_draw():
+    """As in jax: whatever was in force when the key was made. New keys have the dtype of the key they come from."""
+    key, raw = random.key(0), random.PRNGKey(0)
+    new = random.bits(key, (3,))
+    with dx.threefry_partitionable(False):
+        old_key = random.key(0)
+        old = random.bits(old_key, (3,))
+        assert not np.array_equal(old, new)
+        for k in (key, raw):
+            assert np.array_equal(random.bits(k, (3,)), old)
+            assert np.array_equal(dx.jit(lambda k: random.bits(k, (3,)))(k), old)
+            assert random.split(k).dtype == random.fold_in(k, 1).dtype == k.dtype
+        assert np.array_equal(words(random.split(key)), random.split(raw))
+        assert old_key.dtype == key.dtype and old_key == key
+        with dx.enable_x64():
+            assert random.bits(key, (3,), "uint64").tolist() == [
+                10597664315880824766, 1838883807893689961, 13686855971547664781]  # fmt: skip
+    assert np.array_equal(random.bits(old_key, (3,)), new)
+    assert np.array_equal(words(random.split(old_key)), words(random.split(key)))
+    with dx.threefry_partitionable(False), pytest.raises(NotImplementedError, match="fewer than 2"):
+        dx.jit(lambda: random.bits(random.key(0), (1 << 33,))).lower().as_text()
 
 
 def test_the_default_implementation_is_an_option():
@@ -254,7 +290,11 @@ def broken(**functions):
         ),
         (lambda: random.fold_in(broken(fold_in=lambda words, data: data), 1), TypeError, r"fold_in returned"),
         (lambda: broken(seed=lambda seed: dnp.zeros(3, "uint32")), TypeError, r"got: uint32\[3\]"),
-        (lambda: broken(tag="fry"), ValueError, r"tag: 'fry'.*\nChoose another than 'fry', 'rbg', 'urbg'"),
+        (
+            lambda: broken(tag="fry"),
+            ValueError,
+            r"tag: 'fry'.*\nChoose another than 'fry', 'fry_halved', 'rbg', 'rbg_halved', 'urbg'",
+        ),
         (lambda: broken(tag="a b"), ValueError, "without spaces"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
+from didax.experimental import sparse
 from didax.scipy.sparse import linalg
 from tests.checks import assert_close, check_vjp
 
@@ -65,6 +66,24 @@ def test_complex_systems_over_pytrees(name: str) -> None:
 def test_gmres_restarts_and_ends_early(x64: None) -> None:
     assert_close(linalg.gmres(SQUARE, B, restart=2, tol=1e-12)[0], np.linalg.solve(SQUARE, B), rtol=1e-8)
     assert_close(linalg.gmres(2 * np.eye(6), B)[0], B / 2)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_sparse_matrices_are_operators(x64: None, name: str) -> None:
+    a = METHODS[name] * (np.abs(np.subtract.outer(np.arange(6), np.arange(6))) < 2)
+    a += 9 * np.eye(6)
+    solve = lambda matrix, b: getattr(linalg, name)(matrix, b, tol=1e-12)[0]
+    for kind in (sparse.BCOO, sparse.BCSR):
+        matrix = kind.fromdense(a)
+        assert_close(dx.jit(solve)(matrix, B), np.linalg.solve(a, B), rtol=1e-8)
+    matrix = sparse.BCOO.fromdense(a)
+    slope = dx.grad(lambda data: solve(sparse.BCOO((data, matrix.indices), shape=(6, 6)), B).sum())(
+        matrix.data
+    )
+    wanted = dx.grad(lambda a: dnp.linalg.solve(a, B).sum())(dnp.asarray(a))
+    assert_close(slope, np.asarray(wanted)[tuple(np.asarray(matrix.indices).T)], rtol=1e-6)
+    with pytest.raises(ValueError, match=r"square matrix as A(?s:.*)A: BCOO\(float64\[2, 3\]"):
+        linalg.cg(sparse.BCOO.fromdense(np.ones((2, 3))), np.ones(3))
 
 
 def test_misuse() -> None:

@@ -43,7 +43,7 @@ def cg(
     """Return (x, None) with A x = b for a positive definite A, by conjugate gradients.
 
     Args:
-      A: a symmetric (Hermitian) linear function, or a matrix.
+      A: a symmetric (Hermitian) linear function, or a matrix, which may be sparse.
       b: the right-hand side, an array or a pytree of arrays.
       x0: where to start, a pytree like `b`; zeros by default.
       tol, atol: stop where the residual is at most max(tol * |b|, atol).
@@ -154,12 +154,14 @@ def _operator(name: str, argument: str, given: Any) -> Operator:
         return lambda x: x
     if callable(given):
         return given
-    matrix = dnp.asarray(given)
+    # A matrix of `experimental.sparse` is a pytree that multiplies vectors.
+    is_sparse = hasattr(given, "todense") and pytree.structure(given).num_nodes > 1
+    matrix = given if is_sparse else dnp.asarray(given)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(
             message(
                 f"{name} takes a linear function or a square matrix as {argument}.",
-                f"{argument}: {matrix.aval}",
+                f"{argument}: {getattr(matrix, 'aval', matrix)}",
                 fix="Pass a function for a batch of systems (vmap), lstsq for others.",
             )
         )
