@@ -136,6 +136,11 @@ try:
     from didax.runtime.array import Shard
 finally:
     if _searches:
+        # The 30,000 objects would be young ones, which the next searches go through: 20 milliseconds of the first
+        # gradients. Frozen and thawed, they are old, unless the program keeps objects frozen.
+        if not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
         gc.enable()
 
 from typing import TYPE_CHECKING

@@ -160,12 +160,14 @@ def test_import_didax_loads_what_the_first_operations_need():
     program = (
         "import gc, sys\n"
         "def searches(): return sum(generation['collections'] for generation in gc.get_stats())\n"
-        "before = searches(); import didax; print(searches() - before, gc.isenabled(), *sys.modules, sep='\\n')\n"
+        "before = searches(); import didax; print(searches() - before, gc.isenabled())\n"
+        "print(len(gc.get_objects(0)) + len(gc.get_objects(1)), gc.get_freeze_count(), *sys.modules, sep='\\n')\n"
     )
     output = subprocess.check_output([sys.executable, "-c", program], cwd=ROOT, text=True)
-    searches, enabled, *loaded = output.split()
+    searches, enabled, young, frozen, *loaded = output.split()
     assert int(searches) < 20  # of 120
     assert enabled == "True"
+    assert int(young) < 5000 and frozen == "0"  # of 30,000, which the next searches would go through
     assert "didax.numpy" in loaded
     late = {"jaxlib._jax", "scipy", "jax", "logging", "difflib", "bdb", "tempfile"}
     late |= {"didax.checkify", "didax.debug", "didax.extend", "didax.nn", "didax.scipy"}

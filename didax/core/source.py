@@ -3,7 +3,7 @@
 Staged equations carry the line that made them, errors point at it, and tracebacks are cut down to the user's part.
 Equations keep their lines through transformations: a function that interprets equations is declared with
 `follows_equations`, and while it runs the line is that of the equation it is at (of its transpose: the same line, in
-the backward pass). Walking frames is on the hot path of tracing, so "is this file ours?" is remembered per file.
+the backward pass). Walking frames is a fifth of the time of tracing, so what is passed is remembered by its code.
 """
 
 from __future__ import annotations
@@ -32,8 +32,12 @@ _TRANSFORMATIONS = {
     "named_call",
 }
 _internal: dict[str, bool] = {}  # by file: code objects take long to hash
+# Code of Didax that interprets no equations, by its id, which it keeps while it is in here.
+_passed: dict[int, types.CodeType] = {}
+_MOST_PASSED = 4096
 # By name: the code, and whether it runs equations backward; None for what stages a function.
 _interpreters: dict[str, tuple[types.CodeType, bool | None]] = {}
+_NO_INTERPRETER = None, None
 
 
 class SourceLine(NamedTuple):
@@ -134,32 +138,41 @@ def _declare(f: F, backward: bool | None) -> F:
 def user_line() -> SourceLine | None:
     """The innermost line of the user's program: on the stack, or of the equation that is interpreted; None without."""
     frame: types.FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    internal, below, is_of_call = _internal, stack_below(), False
-    while frame is not None:
+    passed, is_of_call, stack = _passed, False, None
+    while True:
+        while frame is not None and id(frame.f_code) in passed:
+            frame = frame.f_back
+        if frame is None:
+            stack = stack_below() if stack is None else stack.below
+            if stack is None:
+                return None
+            frame = stack.frame
+            continue
         code = frame.f_code
-        known = internal.get(code.co_filename)
-        if known is False or (known is None and not is_internal(code)):
+        if not is_internal(code):
             if not _scopes and not is_of_call:
                 return SourceLine(code, frame.f_lasti)
             return SourceLine(code, frame.f_lasti, scope=scope_now.get(), is_of_call=is_of_call)
-        if code.co_name in _interpreters:
-            if (known := _interpreters[code.co_name])[1] is None and known[0] is code:
-                is_of_call = True
-            elif (line := _line_of_equation(frame)) is not None:
-                return line._replace(is_of_call=True) if is_of_call else line
+        interpreter, backward = _interpreters.get(code.co_name, _NO_INTERPRETER)
+        if interpreter is not code:
+            if len(passed) >= _MOST_PASSED:
+                passed.clear()
+            passed[id(code)] = code
+        elif backward is None:
+            is_of_call = True
+        elif (line := _line_of_equation(frame, backward)) is not None:
+            return line._replace(is_of_call=True) if is_of_call else line
         frame = frame.f_back
-        if frame is None and below is not None:
-            frame, below = below.frame, below.below
-    return None
 
 
-def _line_of_equation(frame: types.FrameType) -> SourceLine | None:
-    code, backward = _interpreters[frame.f_code.co_name]
-    eqn = frame.f_locals.get("eqn") if code is frame.f_code else None
+def _line_of_equation(frame: types.FrameType, backward: bool) -> SourceLine | None:
+    eqn = frame.f_locals.get("eqn")
     line: SourceLine | None = None if eqn is None else eqn.source
     if line is not None and _scopes:
         line = line._replace(scope=_within(scope_now.get(), line.scope))
-    return line._replace(backward=True) if backward and line is not None else line
+    if backward and line is not None:  # `_replace` would take longer
+        return SourceLine(line.code, line.instruction, True, line.rule, line.scope, line.is_of_call)
+    return line
 
 
 def _within(outer: str, scope: str) -> str:

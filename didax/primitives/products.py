@@ -1,7 +1,8 @@
 """How products of two matrices are written for the CPU, where XLA's own order of work is slow.
 
     x.T @ x, x @ x.T        is symmetric: the blocks on and above the diagonal are multiplied, the others are copied
-    x.T @ y                 with rows of x of many multiples of 512 bytes: x is transposed before it is multiplied
+    x.T @ y                 with rows of x of many multiples of 512 bytes: x is transposed before it is multiplied;
+                            so is it where some 100 products are summed, as in the gradient of a weight by a batch
 
 XLA multiplies a Gram matrix as any product, NumPy asks for half of it. And XLA reads a matrix that is summed down its
 columns line by line of the cache, where lines at distances of powers of two displace each other. Processor
@@ -17,9 +18,14 @@ milliseconds, float32, one loaded core of an AMD EPYC:
     x.T @ y, (2048, 1024), (2048, 1024)   110       69       50
     x.T @ y, (4096, 512), (4096, 512)      41       32       25
     x.T @ y, (2048, 512), (2048, 64)        4.4      3.0      2.1
+    x.T @ y, (64, 1024), (64, 64)           0.33     0.13
+    x.T @ y, (128, 512), (128, 512)         1.1      0.79
+    x.T @ y, (192, 256), (192, 256)         0.38     0.31
+    x.T @ y, (128, 784), (128, 128)         0.35     0.32
 
-Left to XLA, because they took longer: x.T @ y of twice (2048, 256) 4.4, transposed 5.3, of twice (1000, 1000) 28, 34;
-x.T @ x of (512, 2048) 75, in blocks 108. Read next: `dot.py`, which asks for this.
+The last four sums are short: XLA's library takes such products only if they are summed along rows. Left to XLA,
+because they took longer: x.T @ y of twice (2048, 256) 4.4, transposed 5.3, of twice (1000, 1000) 28, 34; x.T @ x of
+(512, 2048) 75, in blocks 108. Read next: `dot.py`, which asks for this.
 """
 
 from __future__ import annotations
@@ -31,6 +37,7 @@ from didax.core.dims import is_symbolic
 from didax.xla.text import FunctionContext, Value, function_type
 
 _BLOCKS = 4
+_LARGE = 1 << 14  # elements of a product
 
 
 def lower_product(
@@ -46,7 +53,10 @@ def lower_product(
     y, y_axis = _as_it_lies(ctx, y, y_axis)
     summed, rows = x.aval.shape[x_axis], x.aval.shape[1 - x_axis]
     if summed < 256:
-        return None
+        is_gradient = x_axis == y_axis == 0 and x.aval.dtype.itemsize == 4
+        if not is_gradient or x.name == y.name or rows * y.aval.shape[1] < _LARGE:
+            return None
+        return _dot(ctx, ctx.barrier(ctx.transpose(x, (1, 0))), y, 1, y_axis, precision)
     if x.name == y.name and x_axis == y_axis and 256 <= rows <= min(2 * summed, 2048):
         return _gram(ctx, x, x_axis, precision)
     if x_axis == 0 and rows >= 512 and rows % 128 == 0:

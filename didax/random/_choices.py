@@ -14,19 +14,18 @@ from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.array_ops import array_ops
 from didax.core.avals import aval_of, is_array_like
-from didax.core.dims import is_symbolic, longest, min_dim
+from didax.core.dims import is_symbolic, min_dim
 from didax.core.errors import PositionError, message
 from didax.core.tracing import Tracer
 from didax.lax.loops import scan
+from didax.numpy.bisection import insertion_points
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.cumulative import cumsum_p
 from didax.primitives.dimension import number
-from didax.primitives.elementwise import add, and_, le, log, lt, mul, sub
-from didax.primitives.filled import full
+from didax.primitives.elementwise import add, log, mul, sub
 from didax.primitives.gather import gather_p
 from didax.primitives.random_bits import random_bits_p
 from didax.primitives.reductions import argmax_p
-from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.slicing import slice_axis
 from didax.primitives.sort import sort_p, top_k_p
@@ -209,20 +208,8 @@ def _draw_with_replacement(words: Any, p: Any, *, shape: tuple[int, ...]) -> Any
     n, dtype = aval_of(p).shape[0], aval_of(p).dtype
     uniforms = sub.bind(dtype.type(1), unit_floats(words, shape, dtype))
     last = reshape(slice_axis(total, n - 1, n, 0), ())
-    return convert_element_type(count_below(total, mul.bind(uniforms, last)), dtypes.default_dtype("i"))
-
-
-def count_below(ascending: Any, x: Any) -> Any:
-    """Return how many elements of a sorted vector are less than each element of x: a binary search, bit by bit."""
-    n, shape = aval_of(ascending).shape[0], aval_of(x).shape
-    int32 = np.dtype(np.int32)
-    length = number(n, int32)
-    count = full(shape, 0, int32)
-    for bit in reversed(range(longest(n).bit_length())):
-        probe = add.bind(count, int32.type(1 << bit))
-        element = _take(ascending, sub.bind(probe, int32.type(1)), 0)
-        count = where(and_.bind(le.bind(probe, length), lt.bind(element, x)), probe, count)
-    return count
+    found = insertion_points(total, written(mul.bind(uniforms, last)), side="left")
+    return convert_element_type(found, dtypes.default_dtype("i"))
 
 
 @compiled_program

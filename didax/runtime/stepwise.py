@@ -87,15 +87,18 @@ def cost_of(jaxpr: Jaxpr) -> Cost:
     unbounded, calls_python, largest = False, bool(jaxpr.effects), 0
     for eqn in jaxpr.eqns:
         primitive = eqn.primitive
-        results = 0
+        results = read = 0
         for x in eqn.outvars:
-            results += x.aval.size
-        read = 0
+            size = x.aval.size
+            results += size
+            if size > largest:
+                largest = size
         for x in eqn.invars:
-            read += x.aval.size
+            size = x.aval.size
+            read += size
+            if size > largest:
+                largest = size
         elements += results
-        if read + results > largest:
-            largest = max(largest, *[x.aval.size for x in (*eqn.invars, *eqn.outvars)])
         if primitive.run_jaxprs is not None and (inner := [cost_of(x) for x in eqn.jaxprs]):
             unbounded = unbounded or isinstance(primitive, Unbounded) or any(cost.unbounded for cost in inner)
             calls_python = calls_python or any(cost.calls_python for cost in inner)

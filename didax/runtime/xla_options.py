@@ -3,8 +3,9 @@
 LLVM writes a loop of few steps out as that many copies of its body, and then spends most of the time of compiling on
 the copies. A program whose arrays are all small takes microseconds either way, so its loops stay loops: it compiles in
 0.45 to 0.8 of the time, and runs about as fast. Large arrays keep the copies, which some of the library's own lowerings
-rely on (the maximum of 10,000,000 elements takes 2.6 times as long without). So do loops that are compiled as one
-function, because their steps are repeated many times. docs/design/compiling.md has the measurements.
+rely on (the maximum of 10,000,000 elements takes 2.6 times as long without); arithmetic, moves and sums of numbers do
+not, so their arrays may be larger. Loops that are compiled as one function keep the copies, too, because their steps
+are repeated many times. docs/design/compiling.md has the measurements.
 Read next: `xla/compile.py`.
 """
 
@@ -12,16 +13,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from didax.core.dtypes import is_integer
 from didax.core.jaxpr import Eqn, Jaxpr
 from didax.passes.loops.one_function import is_small, one_function_p
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.control_flow.while_loop import while_p
+from didax.primitives.convert import convert_element_type_p, iota_p
 from didax.primitives.convolution import conv_general_dilated_p
+from didax.primitives.families import Elementwise
+from didax.primitives.random_bits import random_bits_p
+from didax.primitives.shape import reduce_sum_p
+from didax.primitives.slicing import pad_p
 from didax.transforms.cache import cached_on_jaxpr
 from didax.xla.platforms import platform
 
-SMALL = 4096  # elements; arrays four times as large gained an eighth of the time of compiling
+SMALL = 4096  # elements
+PLAIN = 32768  # elements, for what gains nothing by copies of the bodies of loops
 _LOOPS = (scan_p, while_p)
+_PLAIN = (conv_general_dilated_p, convert_element_type_p, iota_p, random_bits_p)
 
 
 def options_for(jaxpr: Jaxpr) -> dict[str, Any]:
@@ -48,6 +57,19 @@ def _is_of_small_arrays(eqn: Eqn) -> bool:
     if eqn.primitive.materializes_operands and eqn.primitive is not conv_general_dilated_p:
         return True
     read = () if eqn.primitive.moves_elements else eqn.invars  # a slice reads no more than it returns
+    limit = PLAIN if _is_plain(eqn) else SMALL
     sizes = [x.aval.physical.size for x in (*read, *eqn.outvars)]
     # The size of an array inside a padded call may have names: such an array does not count as small.
-    return all([type(size) is int and size <= SMALL for size in sizes])
+    return all([type(size) is int and size <= limit for size in sizes])
+
+
+def _is_plain(eqn: Eqn) -> bool:
+    """Whether the loops of an equation are as fast where LLVM leaves them as they are.
+
+    Those of counts, which are sums of integers, and of padded arrays are not.
+    """
+    primitive = eqn.primitive
+    if primitive is reduce_sum_p:
+        return not is_integer(eqn.invars[0].aval.dtype)
+    moves = primitive.moves_elements and primitive is not pad_p
+    return moves or isinstance(primitive, Elementwise) or primitive in _PLAIN

@@ -197,6 +197,7 @@ def test_searchsorted_finds_where_sort_would_put_the_values(dtype):
     for x, values in [
         (short, np.tile(short, 3)),
         (long, short[-2:]),
+        (short, np.resize(short, 4099)),  # so many that their keys are written to memory
         (long[:0], short),
         (short[:1], short[0]),
     ]:

@@ -10,6 +10,7 @@ import didax as dx
 import didax.numpy as dnp
 from didax import lax
 from didax.core import config
+from didax.xla.text import Module
 
 X = np.arange(6, dtype="float32").reshape(2, 3)
 Y = np.arange(12, dtype="float32").reshape(3, 4)
@@ -198,6 +199,26 @@ def test_large_products_of_matrices_are_written_for_the_cpu() -> None:
         text = dx.jit(f).lower(x, y, z).as_text()
         assert text.count("stablehlo.dot_general") == products
         assert ("optimization_barrier" in text) == transposed
+
+
+@pytest.mark.cpu
+def test_gradients_of_weights_by_batches_are_of_transposed_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """XLA's library takes products of short sums only along rows; small, long, or other ones are left as they are."""
+
+    def gradient(x: np.ndarray, w: np.ndarray) -> str:
+        return dx.jit(dx.grad(lambda w, x: dnp.tanh(x @ w).sum())).lower(w, x).as_text()
+
+    x, w = np.ones((64, 256), np.float32), np.ones((256, 64), np.float32)
+    assert gradient(x, w).count("optimization_barrier") == 1
+    for batch, dtype in (64, np.float16), (63, np.float32), (256, np.float32):
+        assert "optimization_barrier" not in gradient(np.ones((batch, 256), dtype), w.astype(dtype))
+    assert "optimization_barrier" not in gradient(x, w[:, :63])
+    z, v = np.random.default_rng(0).standard_normal((2, 64, 256)).astype(np.float32)
+    z[3, 5] = np.nan
+    found = np.asarray(dx.jit(lambda z, v: z.T @ v)(z, v))
+    np.testing.assert_allclose(found, z.T @ v, rtol=1e-4, atol=1e-4)
+    monkeypatch.setattr(Module, "on_cpu", False)
+    assert "optimization_barrier" not in gradient(x, w)
 
 
 def test_precisions_have_the_names_and_texts_of_jax() -> None:

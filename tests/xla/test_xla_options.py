@@ -8,7 +8,7 @@ import didax.numpy as dnp
 from didax import lax
 from didax.core import config
 from didax.passes.loops import optimize_loops
-from didax.runtime.xla_options import SMALL, options_for
+from didax.runtime.xla_options import PLAIN, SMALL, options_for
 from tests.quickly import AS_USERS
 
 NOT_UNROLLED = {"xla_cpu_disable_loop_unrolling": True}
@@ -30,7 +30,7 @@ def nn_of(x):
 
 @pytest.mark.cpu
 def test_loops_of_programs_of_small_arrays_are_not_written_out():
-    x, w = np.ones((16, SMALL // 16), np.float32), np.ones((SMALL // 16, 256), np.float32)
+    x, w = np.ones((16, 256), np.float32), np.ones((256, 256), np.float32)
     assert chosen(layers, x, [w, w]) == NOT_UNROLLED  # the weights are larger, but only a library reads them
     assert chosen(dx.jit(layers), x, [w, w]) == NOT_UNROLLED
     assert chosen(dx.grad(lambda x: layers(x, []).sum()), x) == NOT_UNROLLED
@@ -38,15 +38,26 @@ def test_loops_of_programs_of_small_arrays_are_not_written_out():
 
 @pytest.mark.cpu
 def test_of_large_arrays_parts_may_be_read():
-    xs = np.ones((2 * SMALL, 16), np.float32)
+    xs = np.ones((2 * PLAIN, 16), np.float32)
     assert chosen(lambda xs: nn_of(xs[3:9]) + xs[1], xs) == NOT_UNROLLED
 
 
 def test_loops_of_large_arrays_are_written_out():
-    large = np.ones(SMALL + 1, np.float32)
-    assert chosen(lambda x: x.max(), large) == {}
-    assert chosen(dx.jit(lambda x: x.max()), large) == {}
+    large = np.ones(PLAIN + 1, np.float32)
+    assert chosen(lambda x: dnp.sin(x).sum(), large) == {}
+    assert chosen(dx.jit(lambda x: x * 2), large) == {}
     assert chosen(lambda x: dnp.broadcast_to(x, large.shape), 1.0) == {}
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize(
+    "f", [dnp.max, dnp.argmin, dnp.cumsum, lambda x: (x > 0).sum(), dnp.sort, lambda x: dnp.pad(x, 1)]
+)
+def test_what_counts_on_copies_keeps_them_sooner(f):
+    """Extrema, counts and running sums work on blocks, whose loops are short."""
+    assert chosen(f, np.ones(SMALL // 2, np.float32)) == NOT_UNROLLED
+    assert chosen(f, np.ones(SMALL + 1, np.float32)) == {}
+    assert chosen(lambda x: dnp.exp(x).sum(), np.ones(SMALL + 1, np.float32)) == NOT_UNROLLED
 
 
 @pytest.mark.cpu
@@ -58,7 +69,7 @@ def test_operands_of_convolutions_count():
         return dx.grad(lambda w: lax.conv(images, w, (1, 1), "SAME").sum())(weights)
 
     assert chosen(gradient, np.ones((2, 4, 16, 16), np.float32)) == NOT_UNROLLED
-    assert chosen(gradient, np.ones((4, 4, 32, 32), np.float32)) == {}
+    assert chosen(gradient, np.ones((16, 4, 32, 32), np.float32)) == {}
 
 
 def test_of_arrays_of_open_lengths_none_is_small():
@@ -69,7 +80,7 @@ def test_of_arrays_of_open_lengths_none_is_small():
 @pytest.mark.cpu
 def test_the_steps_of_a_loop_count_not_what_it_stacks():
     h, w = np.ones((16, 16), np.float32), np.ones((16, 16), np.float32)
-    xs = np.ones((2 * SMALL, 16, 16), np.float32)
+    xs = np.ones((PLAIN, 16, 16), np.float32)
 
     def run(w, xs):
         return lax.scan(lambda h, x: (nn_of(h @ w) + x, h), h, xs)

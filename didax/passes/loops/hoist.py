@@ -73,7 +73,7 @@ def hoisted(eqn: Eqn) -> Hoisted | None:
     consts, carry, rows = layout.split(eqn.params["jaxpr"].invars)
     if _is_map(eqn.params["jaxpr"], carry):
         return None  # A user who asks for a map wants one step after the other.
-    carry_free = CarryFree(consts, rows, call_cost(eqn))
+    carry_free = CarryFree(consts, rows, call_cost(eqn), eqn.params["length"])
     split = split_products(eqn.params["jaxpr"], carry_free)
     body = dce_jaxpr(split, (True,) * len(split.outvars), keep_inputs=True)[0]
     summed = {term.eqn for total in carried_sums(body, layout) for term in total.terms}

@@ -35,6 +35,7 @@ BYTE = 0.04  # nanoseconds to write a byte of the product before the loop, and t
 FACTOR_BYTE = 0.25  # the same for a factor that is computed: a step would find it in the cache
 ONE_CORE = 1 << 19  # multiplications in a product that XLA leaves to one core
 FAR = 1 << 20  # bytes of weights that stay in no cache of a core
+PART = 20_000.0  # nanoseconds that all steps have to save by a part: XLA compiles several products in place of one
 PARTS = (concatenate_p, slice_p)
 _MOVES = (broadcast_in_dim_p, convert_element_type_p, reshape_p, rev_p, select_n_p, transpose_p, *PARTS)
 _SPLIT_DTYPES = ("float32", "float64", "complex64", "complex128")  # precise enough to be summed in parts
@@ -58,11 +59,12 @@ def is_product(eqn: Eqn | None) -> TypeGuard[Eqn]:
 class CarryFree:
     """The values of a body that do not need the carry, and which products of them pay if computed before the loop."""
 
-    def __init__(self, consts: Iterable[Any], rows: Iterable[Any], call: float) -> None:
+    def __init__(self, consts: Iterable[Any], rows: Iterable[Any], call: float, steps: int = 1) -> None:
         self.steady = set(consts)  # the values that are the same at every step
         self.rows = set(rows)
         self.values = self.steady | self.rows
         self.call = call
+        self.steps = steps
 
     def grow(self, eqns: Sequence[Eqn]) -> None:
         """Add what these equations compute from such values."""
@@ -79,7 +81,7 @@ class CarryFree:
 
     def pays_in_part(self, eqn: Eqn) -> bool:
         """Whether that also pays for a part that is split off a product: it saves no start of a kernel."""
-        if not self._has_product(eqn) or self._gain(eqn) <= 0:
+        if not self._has_product(eqn) or self._gain(eqn) * self.steps < PART:
             return False
         far = max(num_bytes(x.aval) for x in eqn.invars) >= FAR
         return far or product_of(eqn).size <= ONE_CORE
