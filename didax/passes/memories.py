@@ -48,8 +48,13 @@ def as_they_lie(eqn: Eqn, place: Placing, operands: Memories) -> Where:
     return eqn.params, operands, operands
 
 
+def on_the_device(eqn: Eqn, place: Placing, operands: Memories) -> Where:
+    """The `memories` rule of branches: XLA follows values that are moved into loops, but not into branches."""
+    return eqn.map_jaxprs(_without_moves).params, (None,) * len(operands), (None,) * len(eqn.outvars)
+
+
 @cached_on_jaxpr
-def without_moves(jaxpr: Jaxpr) -> Jaxpr:
+def _without_moves(jaxpr: Jaxpr) -> Jaxpr:
     """The program in which no value is moved from one memory to another."""
     if not moves_values(jaxpr):
         return jaxpr
@@ -57,7 +62,7 @@ def without_moves(jaxpr: Jaxpr) -> Jaxpr:
     def stay(eqn: Eqn, xs: list[Any]) -> list[Any]:
         if not eqn.jaxprs and _moves(eqn):
             return xs
-        outs = eqn.primitive.bind(*xs, **eqn.map_jaxprs(without_moves).params)
+        outs = eqn.primitive.bind(*xs, **eqn.map_jaxprs(_without_moves).params)
         return as_list(eqn.primitive, outs)
 
     return rewritten(jaxpr, stay, what="lowering")

@@ -29,7 +29,7 @@ from didax.core.primitive import Primitive
 from didax.core.tracing import known_value
 from didax.passes.checkify import Checkified, Kinds, Report, Site, checkify_jaxpr, nothing_failed
 from didax.passes.key_reuse import branch_keys, holds_keys
-from didax.passes.memories import Memories, Placing, Where, without_moves
+from didax.passes.memories import on_the_device
 from didax.passes.simplify import dce_jaxpr
 from didax.passes.sparsity import Dependence, dependence, either
 from didax.primitives.call import fill_zeros, scatter_cotangents
@@ -106,9 +106,7 @@ class Cond(Primitive):
             branches = (branches[int(np.clip(index.value, 0, len(branches) - 1))],)
         return either([dependence(branch, args) for branch in branches])
 
-    def memories(self, eqn: Eqn, place: Placing, operands: Memories) -> Where:
-        """Branches stay in the memory of the device: XLA follows moved values into loops, not into branches."""
-        return eqn.map_jaxprs(without_moves).params, (None,) * len(operands), (None,) * len(eqn.outvars)
+    memories = staticmethod(on_the_device)
 
     def lower(self, ctx: Any, index: Any, *args: Any, branches: Branches) -> list[Any]:
         count = len(ctx.tokens)
