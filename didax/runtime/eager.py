@@ -37,8 +37,6 @@ def process(self: EagerTrace, primitive: Primitive, args: tuple[Any, ...], param
     try:
         avals = tuple([x.aval if type(x) is ConcreteArray else _aval_of_argument(x) for x in args])
     except Placed:
-        if config.operations_were_watched and config.watches_operations():
-            return run_watched(lambda args: run_placed(primitive, args, params), primitive, args, params)
         return run_placed(primitive, args, params)
     try:
         if primitive.exact_params:

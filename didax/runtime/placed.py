@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from didax.core import config
 from didax.core.given import give
 from didax.core.primitive import Primitive, application_key, infer
 from didax.core.sharding import NamedSharding
@@ -15,6 +16,7 @@ from didax.primitives.sharding import sharding_constraint_p
 from didax.runtime.array import ConcreteArray, as_concrete
 from didax.runtime.compiled import Program, application_jaxpr
 from didax.runtime.sharded import ShardedArray
+from didax.runtime.value_checks import run_watched
 
 _PROGRAMS_MAX = 20_000
 _programs: dict[Any, Program] = {}  # by `application_key`
@@ -25,7 +27,13 @@ class Placed(Exception):
 
 
 def run_placed(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """Evaluate an operation where its operands are."""
+    """Evaluate an operation where its operands are, as the options ask for it."""
+    if config.operations_were_watched and config.watches_operations():
+        return run_watched(lambda args: _run(primitive, args, params), primitive, args, params)
+    return _run(primitive, args, params)
+
+
+def _run(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     args = tuple([x if isinstance(x, ConcreteArray) else as_concrete(x) for x in args])
     avals = tuple([x.aval for x in args])
     key = application_key(primitive, avals, params)
