@@ -361,10 +361,11 @@ def threefry_partitionable(new_val: bool = True) -> OptionWithoutEffect:
     ...     dx.config.jax_threefry_partitionable
     True
     """
+    option = OptionWithoutEffect("jax_threefry_partitionable", new_val)
     if not new_val:
         rule = "threefry_partitionable=False is JAX's older way to draw numbers, which is not here."
         raise NotImplementedError(message(rule, f"new_val: {new_val!r}", fix="Leave it out."))
-    return OptionWithoutEffect("jax_threefry_partitionable", new_val)
+    return option
 
 
 def allow_f16_reductions(new_val: bool = True) -> OptionWithoutEffect:

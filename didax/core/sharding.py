@@ -16,7 +16,7 @@ from typing import Any, ClassVar, cast
 from weakref import WeakValueDictionary
 
 from didax.core.avals import ShapedArray
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.core.given import give
 from didax.core.mesh import ONE_DEVICE, AbstractMesh, Mesh, current_mesh, is_local, without_devices
 
@@ -79,6 +79,7 @@ class PartitionSpec:
     unreduced: frozenset[str]
     reduced: frozenset[str]
 
+    @api_boundary
     def __init__(self, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()):
         self._entries = tuple(_entry(p) for p in partitions)
         self.unreduced, self.reduced = _open_sums(self._entries, unreduced, reduced)
@@ -304,7 +305,7 @@ class Sharding(metaclass=ABCMeta):  # noqa: B024  # for `register`, without abst
 
 def check_memory_kind(kind: str | None) -> None:
     """ValueError for another kind of memory than the one that arrays have here."""
-    if kind not in (None, "device"):
+    if getattr(kind, "ndim", 0) or kind not in (None, "device"):
         rule = "Arrays are kept in the memory of their devices."
         raise ValueError(
             message(rule, f"memory kind: {kind!r}", fix="Leave the memory kind out, or say 'device'.")

@@ -47,6 +47,7 @@ __all__ = [
 _MISSING: Any = object()
 
 
+@api_boundary
 def all(tree: Any, *, is_leaf: IsLeaf | None = None) -> bool:
     """Whether every leaf is true.
 

@@ -19,7 +19,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple, cast
 
 from didax.core import config
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.core.process import after_fork, import_to_the_end, lock_for_forks, to_the_end
 from didax.core.sharding import Parts, Sharding, check_memory_kind
 from didax.version import installed_jaxlib
@@ -78,6 +78,7 @@ class SingleDeviceSharding(xe.SingleDeviceSharding):
 
     memory_kind = "device"
 
+    @api_boundary
     def __init__(self, device: Any, *, memory_kind: str | None = None):
         check_memory_kind(memory_kind)
         super().__init__(device)
