@@ -274,6 +274,7 @@ def _walk_with_path(
     return _load().flatten_with_path(tree, is_leaf)
 
 
+@api_boundary
 def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
     """The children of a node and its metadata; ValueError for a leaf.
 
@@ -290,6 +291,7 @@ def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
     return level
 
 
+@api_boundary
 def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[KeyEntry, Any]], Any]:
     """The children of a node, each with its key, and the node's metadata; ValueError for a leaf.
 
@@ -334,6 +336,7 @@ def is_registered(kind: type) -> bool:
     return kind in _registered
 
 
+@api_boundary
 def register_node(
     nodetype: type,
     flatten_func: Callable[[Any], tuple[Iterable[Any], Any]],
@@ -372,6 +375,7 @@ def register_dataclass(
     meta_fields: Sequence[str] | None = None,
     drop_fields: Sequence[str] = (),
 ) -> Callable[[C], C]: ...
+@api_boundary
 def register_dataclass(
     nodetype: type | None = None,
     data_fields: Sequence[str] | None = None,
@@ -401,6 +405,7 @@ def register_dataclass(
     return nodetype
 
 
+@api_boundary
 def register_static(cls: C) -> C:
     """Makes a class a node without leaves: an instance is all metadata, compared by `==`. Returns the class.
 
@@ -414,6 +419,7 @@ def register_static(cls: C) -> C:
     return cls
 
 
+@api_boundary
 def is_node(typ: type) -> bool:
     """Whether instances of this class are pytree nodes.
 

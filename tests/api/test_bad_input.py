@@ -13,7 +13,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
-from didax import lax, scipy
+from didax import checkpoints, lax, scipy
 from didax.core.errors import (
     ArgumentError,
     ConcretizationTypeError,
@@ -23,6 +23,7 @@ from didax.core.errors import (
     TracerSliceError,
     UnexpectedTracerError,
 )
+from didax.experimental import rnn, sparse
 
 HERE = __file__
 
@@ -1220,6 +1221,17 @@ VALUES: dict[str, tuple[Callable[[], Any], str]] = {
     "dimensions": (lambda: lax.RaggedDotDimensionNumbers(3, 2, 1), "RaggedDot.* met.*_dimensions: 2 of type"),  # type: ignore[arg-type]
     "atol": (lambda: lax.Tolerance(atol="a"), "atol='a'"),  # type: ignore[arg-type]
     "text of an array": (lambda: dnp.array_repr(object()), "array_repr met.*arr: <object"),  # type: ignore[arg-type]
+    "layout": (lambda: dx.experimental.layout.Layout(3), "Layout met.*major_to_minor: 3 of type int"),  # type: ignore[arg-type]
+    "gates": (lambda: rnn.get_num_params_in_lstm("s", 2, 3, True), "get_num.* met.*input_size: 's'"),  # type: ignore[arg-type]
+    "a program's text": (lambda: dx.extend.core.parse_jaxpr(TWO), r"parse_jaxpr met.*int64\[2\]"),  # type: ignore[arg-type]
+    "constraints": (lambda: dx.export.SymbolicScope(3), "SymbolicScope met.*constraints_str: 3"),  # type: ignore[arg-type]
+    "n_batch": (
+        lambda: sparse.bcoo_fromdense(dnp.eye(2), n_batch="s"),  # type: ignore[arg-type]
+        r"bcoo_fromdense met.*mat: float32\[2,2\]\n  n_batch: 's'",
+    ),
+    "a sparse array": (lambda: sparse.coo_todense(TWO), r"coo_todense met.*mat: int64\[2\]"),
+    "ranks": (lambda: sparse.bcsr_extract(2, 2, 2), r"bcsr_extract takes.*indptr: int32\[\]"),
+    "directory": (lambda: checkpoints.steps(f), "steps met.*directory: f"),  # type: ignore[arg-type]
     "offset": (lambda: dnp.diagonal(dnp.eye(2), 0.5), "diagonal met.*offset: 0.5"),  # type: ignore[arg-type]
     "a date": (lambda: dnp.hamming(DATE), r"hamming met.*M: datetime64\[D\]\[\]"),  # type: ignore[arg-type]
     "a text": (lambda: dnp.insert(TWO, "s", 1), "insert met.*obj: 's' of type str"),
