@@ -231,7 +231,12 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
     >>> treedef_tuple([structure(1), structure([2])])
     PyTreeDef((*, [*]))
     """
-    return _with_children((tuple, None), treedefs)
+    given = list(treedefs)
+    for i, treedef in enumerate(given):
+        if not hasattr(treedef, "num_leaves"):
+            rule, fact = "treedef_tuple takes structures.", f"treedefs[{i}]: {treedef!r:.100}"
+            raise TypeError(message(rule, fact, fix="Pass what `structure(tree)` returns."))
+    return _with_children((tuple, None), given)
 
 
 def with_children(cls: type, metadata: Any, children: Iterable[PyTreeDef]) -> PyTreeDef:

@@ -1192,6 +1192,11 @@ VALUES: dict[str, tuple[Callable[[], Any], str]] = {
     "is_leaf of paths": (lambda: dx.tree.leaves_with_path(TWO, is_leaf=2), "is_leaf: 2 of type int"),  # type: ignore[arg-type]
     "leaf": (lambda: dx.tree.all(TWO), r"all met.*tree: int64\[2\]"),
     "iterable": (lambda: dx.tree_util.all_leaves(3), "all_leaves met.*iterable: 3 of type int"),  # type: ignore[arg-type]
+    "structures": (lambda: dx.tree_util.treedef_tuple([3]), r"takes structures.*treedefs\[0\]: 3"),  # type: ignore[list-item]
+    "bw_method": (
+        lambda: scipy.stats.gaussian_kde(dnp.arange(3.0), b"a"),  # type: ignore[arg-type]
+        "bw_method",
+    ),
     "keys": (lambda: dx.tree_util.keystr(3), "keystr met.*keys: 3 of type int"),  # type: ignore[arg-type]
     "dataclass": (lambda: dx.tree_util.register_dataclass(3), "class.*nodetype is 3, of type int"),  # type: ignore[arg-type]
     "flatten_func": (
