@@ -16,7 +16,7 @@ import enum
 from typing import TYPE_CHECKING, Any
 
 from didax.core.avals import ShapedArray
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.core.jaxpr_print import register_param_type
 from didax.core.modules import on_access
 from didax.core.primitive import Primitive
@@ -101,6 +101,7 @@ class SaveNames:
         return (params["name"] in self.names) is self.listed
 
 
+@api_boundary
 def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
     """Save only values to which `checkpoint_name` gave one of these names.
 
@@ -113,6 +114,7 @@ def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
     return SaveNames(_names("save_only_these_names", names_which_can_be_saved), True, False)
 
 
+@api_boundary
 def save_any_names_but_these(*names_not_to_save: str) -> Policy:
     """Save only values to which `checkpoint_name` gave a name that is not one of these.
 
@@ -125,6 +127,7 @@ def save_any_names_but_these(*names_not_to_save: str) -> Policy:
     return SaveNames(_names("save_any_names_but_these", names_not_to_save), False, False)
 
 
+@api_boundary
 def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
     """Save any value, named or not, except values with one of these names.
 
@@ -154,6 +157,7 @@ class SaveFromBoth:
         return self.second(primitive, *avals, **params) if verdict in (False, Recompute) else verdict
 
 
+@api_boundary
 def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
     """Save what at least one of the policies saves.
 
@@ -180,6 +184,7 @@ class OffloadDots:
         return Offloadable(self.src, self.dst) if _is_unbatched_dot(primitive, params) else Recompute
 
 
+@api_boundary
 def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
     """Save products of matrices without batch dimensions, offloaded from one kind of memory to another.
 
@@ -210,6 +215,7 @@ class SaveAndOffloadNames:
         return Offloadable(self.src, self.dst) if name in self.offloaded else Recompute
 
 
+@api_boundary
 def save_and_offload_only_these_names(
     *,
     names_which_can_be_saved: list[str] | tuple[str, ...],

@@ -84,6 +84,7 @@ def save(directory: _Path, tree: Any, *, step: int | None = None, keep: int | No
     return final
 
 
+@api_boundary
 def steps(directory: _Path) -> list[int]:
     """The numbers of the checkpoints in a directory, the oldest first.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from didax.api.custom import custom_vmap
 from didax.core import pytree
+from didax.core.errors import api_boundary
 from didax.core.modules import on_access
 from didax.lax.loops import map as lax_map
 
@@ -19,6 +20,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@api_boundary
 def sequential_vmap(f: Callable[P, R]) -> custom_vmap[P, R]:
     """Return `f` with a batching rule that runs a loop, one element after the other.
 

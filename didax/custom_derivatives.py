@@ -90,6 +90,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     return converted, [x for x, is_hoisted in zip(traced.captured, hoist, strict=True) if is_hoisted]
 
 
+@api_boundary
 def custom_gradient(fun: Callable[..., tuple[Any, Callable[..., Any]]]) -> custom_vjp[..., Any]:
     """Make a function with its own backward pass from a function that returns `(result, vjp)`.
 

@@ -52,6 +52,7 @@ def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = Non
     return placed
 
 
+@api_boundary
 def is_supported_dtype(dtype: Any) -> bool:
     """Whether DLPack carries arrays of this dtype: booleans, and numbers of eight bits (integers) or sixteen and more.
 

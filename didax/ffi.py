@@ -153,6 +153,7 @@ def ffi_call(
     return api_boundary(call)
 
 
+@api_boundary
 def ffi_lowering(
     call_target_name: str,
     *,
@@ -198,6 +199,7 @@ class ForeignCall(NamedTuple):
     results: list[Value]
 
 
+@api_boundary
 def build_ffi_lowering_function(
     call_target_name: str,
     *,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from didax.api.profile_analysis import places_in
 from didax.api.profile_report import Profile
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.core.modules import on_access
 from didax.xla import profiling
 from didax.xla.profiling import (
@@ -63,6 +63,7 @@ _running: tuple[Any, str, bool] | None = None  # the session, its directory, whe
 _server: Any = None
 
 
+@api_boundary
 def start_trace(
     log_dir: os.PathLike[str] | str,
     create_perfetto_link: bool = False,
@@ -96,6 +97,7 @@ def start_trace(
         _running = profiling.session(profiler_options), os.fspath(log_dir), create_perfetto_trace
 
 
+@api_boundary
 def stop_trace() -> None:
     """End the profile that `start_trace` began, and write it; RuntimeError if there is none.
 
@@ -182,6 +184,7 @@ class StepTraceAnnotation(TraceAnnotation):
         super().__init__(name, _r=1, **details)
 
 
+@api_boundary
 def annotate_function(func: F, name: str | None = None, **details: Any) -> F:
     """The function, each call of which is marked in the profile, by its name or the given one.
 
@@ -199,6 +202,7 @@ def annotate_function(func: F, name: str | None = None, **details: Any) -> F:
     return marked  # type: ignore[return-value]
 
 
+@api_boundary
 def start_server(port: int, requires_backend: bool = True) -> Any:
     """Start the server that TensorBoard connects to, to take profiles; ValueError if one runs.
 
@@ -212,6 +216,7 @@ def start_server(port: int, requires_backend: bool = True) -> Any:
     return _server
 
 
+@api_boundary
 def stop_server() -> None:
     """Stop the server; ValueError if there is none.
 
@@ -226,6 +231,7 @@ def stop_server() -> None:
     _server = None  # it runs as long as somebody holds it
 
 
+@api_boundary
 def device_memory_profile(backend: str | None = None) -> bytes:
     """What lies in the memory of the devices, as a compressed file of the tool pprof.
 
@@ -243,6 +249,7 @@ def device_memory_profile(backend: str | None = None) -> bytes:
     return gzip.compress(profiling.heap_profile())
 
 
+@api_boundary
 def save_device_memory_profile(filename: os.PathLike[str] | str, backend: str | None = None) -> None:
     """Write `device_memory_profile()` to a file.
 

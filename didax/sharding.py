@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from didax.api.explicit import auto_axes, explicit_axes, reshard
 from didax.api.placement import get_abstract_mesh, get_mesh, set_mesh
 from didax.core import config
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.core.mesh import AbstractMesh, AxisType, Mesh
 from didax.core.missing_names import missing
 from didax.core.sharding import DuplicateSpecError, IndivisibleError, NamedSharding, PartitionSpec, Sharding
@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 
+@api_boundary
 def make_single_device_sharding(device: Any, *, memory_kind: str | None = None) -> SingleDeviceSharding:
     """The sharding of an array on one device.
 
@@ -56,6 +57,7 @@ def make_single_device_sharding(device: Any, *, memory_kind: str | None = None) 
     return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 
+@api_boundary
 def use_abstract_mesh(mesh: AbstractMesh) -> Any:
     """Let specs without a mesh refer to this one inside of the block: `set_mesh` for a mesh without devices.
 

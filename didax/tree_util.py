@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from didax import tree
 from didax.core import pytree
+from didax.core.errors import api_boundary
 from didax.core.missing_names import missing
 from didax.core.pytree import (
     KeyEntry,
@@ -98,6 +99,7 @@ def __getattr__(name: str) -> Any:
     return getattr(pytree, name)
 
 
+@api_boundary
 def register_pytree_with_keys(
     nodetype: type,
     flatten_with_keys: Callable[[Any], tuple[Iterable[tuple[KeyEntry, Any]], Any]],
@@ -124,6 +126,7 @@ def register_pytree_with_keys(
     pytree.register_node(nodetype, flatten_func or without_keys, unflatten_func, flatten_with_keys)
 
 
+@api_boundary
 def register_pytree_node_class(cls: C) -> C:
     """Register a class as a node, by its methods `tree_flatten` and (a classmethod) `tree_unflatten`.
 
@@ -144,6 +147,7 @@ def register_pytree_node_class(cls: C) -> C:
     return cls
 
 
+@api_boundary
 def register_pytree_with_keys_class(cls: C) -> C:
     """Register a class as a node with keys, by `tree_flatten_with_keys`; `tree_flatten` is optional.
 
@@ -166,6 +170,7 @@ def register_pytree_with_keys_class(cls: C) -> C:
     return cls
 
 
+@api_boundary
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
     """Return the structures of the children; none for a leaf.
 
@@ -175,6 +180,7 @@ def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
     return treedef.children()
 
 
+@api_boundary
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
     """Whether the structure has no children: a leaf, but also None or an empty container.
 

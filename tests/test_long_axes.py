@@ -88,3 +88,28 @@ def test_static_positions_are_written_at_without_enable_x64(write):
     text = dx.jit(write).lower(LONG).as_text()
     assert re.search(r"dynamic_update_slice .*tensor<i64>", text)
     assert dx.eval_shape(lambda x: (x[-1], x[2**31 :]), LONG)[1].shape == (5,)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        np.array([2**31 + 1, 0]),
+        [2**31 + 1, -(2**31) - 5],
+        dnp.array([2**31 + 1, 0], "uint32"),
+        (np.array([2**31 + 1, 0]), np.array([1, 0])),
+    ],
+    ids=["positions", "from the end", "unsigned", "of two axes"],
+)
+def test_static_positions_are_unsigned_without_enable_x64(index):
+    x = dx.ShapeDtypeStruct((*LONG.shape, 2), "int8") if isinstance(index, tuple) else LONG
+    for use in (lambda x: x[index], lambda x: x.at[index].set(1), lambda x: x.at[index].get(mode="fill")):
+        (found,) = [np.asarray(c) for c in dx.make_jaxpr(use)(x).consts]
+        assert found.dtype == np.uint32 and found[:, 0].tolist() == [2**31 + 1, 0]
+
+
+def test_known_positions_of_32_bits_are_refused_where_they_are_of_an_array():
+    index = dnp.array([-3, 0])
+    with pytest.raises(OverflowError, match=r"(.|\n)*2147483\d+(.|\n)*enable_x64"):
+        dx.eval_shape(lambda x: x[index], LONG)
+    for static in (np.int32([-3, 0]), -3):
+        assert dx.eval_shape(lambda x: x[static], LONG).dtype == np.int8

@@ -51,6 +51,21 @@ def test_what_a_function_raises_leaves_nothing_behind(
     assert float(dx.grad(lambda x: x * x)(2.0)) == 4.0
 
 
+class Untold(Exception):
+    def __str__(self) -> str:
+        raise ZeroDivisionError("the user's")
+
+
+def untold(x: Any) -> Any:
+    raise Untold
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_an_error_whose_text_fails_arrives_as_it_is(place: str):
+    with pytest.raises(Untold):
+        PLACES[place](untold)(dnp.ones(3)).block_until_ready()
+
+
 class Static:
     def __init__(self, hashed: Callable[[], int], equal: Callable[[], bool]):
         self.hashed, self.equal = hashed, equal

@@ -300,7 +300,7 @@ class _Writer:
             if is_donated and isinstance(x, ConcreteArray):
                 shared = f"getattr({name}, '_sharers', None) is not None"
                 self._run.append(f"if {shared}: {name}.own_buffer()")
-                taken.append(f"if {name}._buffer.is_deleted(): {name}._value = None")
+                taken.append(f"if {name}._buffer.is_deleted(): {name}.forget_donated()")
             if type(x) is ConcreteArray:
                 self._run += [f"{b} = {name}._buffer", f"if {b} is None: {b} = {name}.device_buffer()"]
             else:

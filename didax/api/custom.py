@@ -435,6 +435,19 @@ class custom_rules(FunctionWithRules[P, R]):
         symbolic_zeros: bool = False,
     ):
         super().__init__(fun, nondiff_argnums, nondiff_argnames)
+        _check_rules(jvp=jvp, linearize=linearize, transpose=transpose, vmap=vmap, vjp=vjp)
         self._definition = Definition(
             fun, jvp, vjp, linearize, transpose, vmap, symbolic_zeros, symbolic_zeros
         )
+
+
+def _check_rules(**rules: Any) -> None:
+    """TypeError unless each rule that is given is a function, and that of vjp a pair of them."""
+    for name, rule in rules.items():
+        parts: list[Any] = [rule]
+        if name == "vjp":
+            parts = list(cast("Sequence[Any]", rule)) if isinstance(rule, tuple | list) else []
+        if rule is not None and (len(parts) != (2 if name == "vjp" else 1) or not all(map(callable, parts))):
+            fact = f"{name}: {rule!r:.100}"
+            fix = "Pass vjp=(fwd, bwd), and one function as each other rule."
+            raise TypeError(message("The rules of custom_rules are functions.", fact, fix=fix))

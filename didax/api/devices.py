@@ -20,6 +20,7 @@ from didax.runtime.sharded import memory_of
 T = TypeVar("T")
 
 
+@api_boundary
 def devices(backend: str | None = None) -> list[Any]:
     """The devices of the backend, those of all processes (it may be named, 'cpu' or 'cuda', only to insist on it).
 
@@ -44,6 +45,7 @@ def devices(backend: str | None = None) -> list[Any]:
     return list(started.all_devices)
 
 
+@api_boundary
 def device_count(backend: str | None = None) -> int:
     """How many devices there are, in all processes.
 
@@ -71,6 +73,7 @@ def local_devices(process_index: int | None = None, backend: str | None = None) 
     return [device for device in found if device.process_index == number]
 
 
+@api_boundary
 def local_device_count(backend: str | None = None) -> int:
     """How many devices this process has.
 

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 from didax.api.devices import default_backend, device_count, process_count
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.runtime.array import ConcreteArray
 from didax.version import __version__, installed_jaxlib
 
@@ -33,6 +33,7 @@ def print_environment_info(return_string: bool = False) -> str | None:
     return None
 
 
+@api_boundary
 def live_arrays(platform: str | None = None) -> list[ConcreteArray]:
     """Return the arrays that this process holds, by looking through its memory.
 

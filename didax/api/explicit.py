@@ -60,6 +60,7 @@ def reshard(xs: T, out_shardings: Any) -> T:
     return constrained_tree("reshard", xs, out_shardings)
 
 
+@api_boundary
 def auto_axes(f: Any = None, /, *, axes: Any = None, out_sharding: Any = None) -> Any:
     """`f`, within which the partitioner decides how arrays are split over mesh axes.
 
@@ -101,6 +102,7 @@ def auto_axes(f: Any = None, /, *, axes: Any = None, out_sharding: Any = None) -
     return run
 
 
+@api_boundary
 def explicit_axes(f: Any = None, /, *, axes: Any = None, in_sharding: Any = None) -> Any:
     """`f`, within which types say how arrays are split over mesh axes.
 

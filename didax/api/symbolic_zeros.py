@@ -15,7 +15,7 @@ from didax.api.tangents import type_text
 from didax.core import pytree
 from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 
 
 class SymbolicZero:
@@ -67,6 +67,7 @@ class SymbolicZero:
         return f"SymbolicZero({self.aval})"
 
 
+@api_boundary
 def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
     """The zero tangent of each leaf of a pytree: an array, or with `symbolic_zeros` a `SymbolicZero`.
 
@@ -101,6 +102,7 @@ class CustomVJPPrimal:
     perturbed: bool
 
 
+@api_boundary
 def custom_vjp_primal_tree_values(tree: Any) -> Any:
     """The arguments of a forward rule with `symbolic_zeros=True`, without what is said of perturbation.
 

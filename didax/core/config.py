@@ -149,12 +149,21 @@ def _values(state: State) -> dict[str, Any]:
     return {name: getattr(state, name) for name in NAMES}
 
 
+def check_is_one_value(name: str, value: Any) -> None:
+    """TypeError for an array with axes, which is neither true nor false, nor equal to a choice."""
+    if getattr(value, "ndim", 0):
+        raise TypeError(
+            f"option {name!r} takes one value.\n  got: an array of shape {value.shape}\nPass one of its elements."
+        )
+
+
 def _normalise(name: str, value: Any) -> Any:
     """Check `value` against the option's type; text (environment variables) is parsed."""
     if name == "default_device":
         return _device(value)
     if name in NOT_OPTIONS:
         return value
+    check_is_one_value(name, value)
     default = _FIELDS[name].default
     if name in FLAGS and value not in CHOICES[name]:
         flag = _BOOLS.get(value.lower()) if isinstance(value, str) else value

@@ -400,7 +400,10 @@ def longest(n: Size) -> int:
 
 def is_count(x: Any, least: int = 1) -> bool:
     """Whether a value is an integer, which a boolean is not, and not below the least one that is allowed."""
-    return hasattr(x, "__index__") and not isinstance(x, bool) and operator.index(x) >= least
+    try:
+        return not isinstance(x, bool) and operator.index(x) >= least
+    except TypeError:
+        return False
 
 
 def lengths_of(shape: Any) -> tuple[Size, ...]:

@@ -25,7 +25,7 @@ import numpy as np
 
 from didax.core import config
 from didax.core.dims import is_symbolic
-from didax.core.errors import ArgumentError, TypePromotionError, message
+from didax.core.errors import ArgumentError, TypePromotionError, api_boundary, message
 
 DType: TypeAlias = np.dtype[Any]
 DTypeLike: TypeAlias = str | type[Any] | DType
@@ -305,6 +305,7 @@ def _scalar_class(x: DTypeLike) -> type[np.generic]:
     return cast(DType, np.dtype(x)).type
 
 
+@api_boundary
 def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
     """Like `numpy.issubdtype`, and bfloat16, float8 and float4 are `np.floating`, int4 is `np.signedinteger`.
 

@@ -401,7 +401,7 @@ def check_choice(name: str, option: str, value: object, *choices: object) -> Non
       mode: 'full'
     Use 'reduced' or 'raw'.
     """
-    if value not in choices:
+    if getattr(value, "ndim", 0) or value not in choices:
         rule = f"{name} has {len(choices)} choices of {option}."
         *first, last = map(repr, choices)
         fix = f"Use {', '.join(first)} or {last}."
@@ -427,7 +427,7 @@ def strip_internal_frames(
     """
     mode = config.state().traceback_filtering
     frames = _frames(error.__traceback__)
-    if f is not None and type(error) in _RAISED_BY_PYTHON:
+    if f is not None and (type(error) in _RAISED_BY_PYTHON or _is_of_ufunc(error)):
         _name_arguments(error, frames, f, args, kwargs)
     if mode == "off":
         return error
@@ -443,6 +443,13 @@ def strip_internal_frames(
 
 
 _RAISED_BY_PYTHON = {TypeError, ValueError, AttributeError, IndexError}
+
+
+def _is_of_ufunc(error: BaseException) -> bool:
+    """Whether NumPy says that an elementwise function has no operands of these dtypes, such as dates and texts."""
+    return isinstance(error, TypeError) and type(error).__name__ == "UFuncTypeError"
+
+
 _LIBRARIES = {"numpy", "opt_einsum", "ml_dtypes", "jaxlib", *sys.stdlib_module_names}
 
 
@@ -460,6 +467,8 @@ def _name_arguments(
     caller knows the arguments that the user wrote.
     """
     text = str(error)
+    if "incompatible function arguments" in text:  # of jaxlib, with all that would be compatible
+        text = text.partition(" The following")[0]
     caller = frames[0].tb_frame.f_back if frames else None
     if (
         "\n" in text
@@ -470,7 +479,12 @@ def _name_arguments(
         or any([_is_users(tb.tb_frame) for tb in frames])
     ):
         return
-    name = f.__qualname__ if f.__name__.startswith("__") else f.__name__
+    if _is_of_ufunc(error):
+        error.__class__ = ArgumentError  # NumPy's own class knows no other text than NumPy's
+    if made := f.__name__ in ("__init__", "__new__"):
+        name = f.__qualname__.rpartition(".")[0]
+    else:
+        name = f.__qualname__ if f.__name__.startswith("__") else f.__name__
     try:
         signature = inspect.signature(f)
     except (TypeError, ValueError):  # there is none
@@ -479,12 +493,13 @@ def _name_arguments(
         given = signature.bind(*args, **kwargs).arguments
     except TypeError:  # the error says that the call itself does not fit
         untyped = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+        untyped = untyped[made:]  # without the object that is made
         taken = f"{name}{inspect.Signature(untyped)}"
         error.args = (
             message(f"{text.rstrip('.')}.", taken, fix=f"help({name}) says what each argument is."),
         )
         return
-    facts = [f"{argument}: {_described(x)}" for argument, x in given.items()]
+    facts = [f"{argument}: {_described(x)}" for argument, x in list(given.items())[made:]]
     rule = f"{name} met an argument that it cannot use: {text.rstrip('.')}."
     error.args = (message(rule, *facts, fix=f"Change that argument; help({name}) says what each may be."),)
 

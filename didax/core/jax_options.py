@@ -122,6 +122,7 @@ def _takes(word: str, value: Any) -> bool:
 
 def _checked(name: str, value: Any) -> Any:
     """The value in the type of the option, by JAX's rules."""
+    config.check_is_one_value(name, value)
     takes = _options()[name][0]
     if takes == "bool":
         return bool(value)

@@ -29,7 +29,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.dims import Scope, parse_dims, variable
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_print import DTYPES_BY_NAME, RESERVED, field_names, param_types
@@ -40,6 +40,7 @@ from didax.core.stack import on_new_stack, stack_is_low
 T = TypeVar("T")
 
 
+@api_boundary
 def parse_jaxpr(text: str, size: Callable[[str], Any] | None = None) -> Jaxpr:
     """The jaxpr that `text` writes; constants (before the `;`) become its leading inputs, see `num_consts`.
 
@@ -64,6 +65,7 @@ def read_jaxpr(text: str, size: Callable[[str], Any] | None = None) -> Jaxpr:
     return jaxpr
 
 
+@api_boundary
 def num_consts(text: str) -> int:
     """How many leading inputs of `parse_jaxpr(text)` are constants.
 

@@ -83,7 +83,8 @@ def register_param_type(cls: C) -> C:
     """Let jaxprs write and read parameters of this class: a NamedTuple, a frozen dataclass or an Enum.
 
     Members of enums are written `Name.MEMBER`, the others `Name(field=value, ...)`. Usable as a decorator.
-    TypeError for any other class, ValueError when the name is taken.
+    TypeError for any other class, ValueError when the name is taken. The place that defines a class may define it anew,
+    as when its module is reloaded, or its import was interrupted.
 
     >>> @register_param_type
     ... class Rounding(enum.Enum):
@@ -96,11 +97,16 @@ def register_param_type(cls: C) -> C:
         rule = "A parameter type is a NamedTuple, a frozen dataclass or an Enum."
         fix = "Make it one of these, so that its fields are its constructor's arguments."
         raise TypeError(message(rule, f"class: {cls.__module__}.{cls.__qualname__}", fix=fix))
-    owner = DTYPES_BY_NAME.get(name) or param_types.setdefault(name, cls)
-    if owner is not cls:
+    owner: Any = DTYPES_BY_NAME.get(name) or param_types.get(name, cls)
+    if _place(owner) != _place(cls):
         facts = f"name: {name}, of {cls!r} and of {owner!r}"
         raise ValueError(message("Parameter types need names of their own.", facts, fix="Rename the class."))
+    param_types[name] = cls
     return cls
+
+
+def _place(cls: Any) -> tuple[Any, Any]:
+    return getattr(cls, "__module__", None), getattr(cls, "__qualname__", None)
 
 
 def _is_frozen_dataclass(cls: type[Any]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from didax.core.errors import ArgumentError, message
+from didax.core.errors import ArgumentError, api_boundary, message
 
 
 class Layout:
@@ -27,6 +27,7 @@ class Layout:
     tiling: tuple[tuple[int, ...], ...] | None
     sub_byte_element_size_in_bits: int
 
+    @api_boundary
     def __init__(
         self, major_to_minor: Sequence[int], tiling: Any = None, sub_byte_element_size_in_bits: int = 0
     ):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Set
+from collections.abc import Iterable, Set
+from typing import Any, cast
 
 from didax.core.errors import message
 
@@ -29,7 +30,12 @@ class ManualAxisType:
     reduced: Set[str] = _NONE
 
     def __post_init__(self) -> None:
-        kinds = {name: frozenset(getattr(self, name)) for name in ("varying", "unreduced", "reduced")}
+        given: dict[str, Any] = {name: getattr(self, name) for name in ("varying", "unreduced", "reduced")}
+        for name, axes in given.items():
+            if not isinstance(axes, Iterable) or {type(axis) for axis in cast("Iterable[Any]", axes)} - {str}:
+                rule, facts = "The mesh axes of each kind are a set of names.", f"{name}: {axes!r:.100}"
+                raise TypeError(message(rule, facts, fix="Pass a set of strings."))
+        kinds = {name: frozenset(axes) for name, axes in given.items()}
         for name, axes in kinds.items():
             object.__setattr__(self, name, axes)
         for one, other in itertools.combinations(kinds, 2):

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from didax.core import config
-from didax.core.errors import ArgumentError, message
+from didax.core.errors import ArgumentError, api_boundary, message
 
 
 class AxisType(enum.Enum):
@@ -50,6 +50,7 @@ class AbstractMesh:
     axis_sizes: tuple[int, ...]
     axis_types: tuple[AxisType, ...]
 
+    @api_boundary
     def __new__(
         cls, axis_sizes: Sequence[int], axis_names: Sequence[str], axis_types: Any = None
     ) -> AbstractMesh:
@@ -165,6 +166,7 @@ class Mesh(AbstractMesh):
     device_set: frozenset[Any]
     abstract: AbstractMesh
 
+    @api_boundary
     def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Mesh:
         array = _device_array(devices)
         names = _checked_names((axis_names,) if isinstance(axis_names, str) else axis_names)

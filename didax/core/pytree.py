@@ -28,7 +28,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
-from didax.core.errors import message, strip_internal_frames
+from didax.core.errors import api_boundary, message, strip_internal_frames
 from didax.core.process import import_to_the_end, lock_for_forks
 
 C = TypeVar("C", bound=type)
@@ -144,6 +144,8 @@ def flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], PyTree
     try:
         return _flatten(tree, is_leaf)
     except (ValueError, TypeError) as error:
+        if is_leaf is not None:
+            _check_function("is_leaf", is_leaf)
         _raise_if_unsortable(tree, error)
         raise
     except SystemError as error:
@@ -202,7 +204,7 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | None = N
         columns = [first, *flatten_each_up_to(treedef, rest)]
         return treedef.unflatten([f(*row) for row in zip(*columns, strict=True)])
     except Exception as error:
-        strip_internal_frames(error)
+        strip_internal_frames(error, map, (f, tree, *rest), {"is_leaf": is_leaf})
         raise
 
 
@@ -212,6 +214,7 @@ def flatten_each_up_to(treedef: PyTreeDef, rest: Iterable[Any]) -> list[list[Any
     return [_flatten_up_to(treedef, tree, rule, "tree", f"rest[{i}]") for i, tree in enumerate(rest)]
 
 
+@api_boundary
 def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf | None = None) -> bool:
     """Whether every element is a leaf.
 
@@ -221,13 +224,19 @@ def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf | None = None) -> bool:
     return all(structure(x, is_leaf).node_data() is None for x in iterable)
 
 
+@api_boundary
 def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
     """The structure of a tuple whose elements have these structures.
 
     >>> treedef_tuple([structure(1), structure([2])])
     PyTreeDef((*, [*]))
     """
-    return _with_children((tuple, None), treedefs)
+    given = list(treedefs)
+    for i, treedef in enumerate(given):
+        if not hasattr(treedef, "num_leaves"):
+            rule, fact = "treedef_tuple takes structures.", f"treedefs[{i}]: {treedef!r:.100}"
+            raise TypeError(message(rule, fact, fix="Pass what `structure(tree)` returns."))
+    return _with_children((tuple, None), given)
 
 
 def with_children(cls: type, metadata: Any, children: Iterable[PyTreeDef]) -> PyTreeDef:
@@ -251,6 +260,8 @@ def flatten_with_path(
     >>> flatten_with_path([1, {"a": 2}])[0]
     [((SequenceKey(idx=0),), 1), ((SequenceKey(idx=1), DictKey(key='a')), 2)]
     """
+    if is_leaf is not None:
+        _check_function("is_leaf", is_leaf)
     try:
         if is_leaf is None or is_leaf_takes_path:
             return _walk_with_path(tree, is_leaf)
@@ -268,6 +279,7 @@ def _walk_with_path(
     return _load().flatten_with_path(tree, is_leaf)
 
 
+@api_boundary
 def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
     """The children of a node and its metadata; ValueError for a leaf.
 
@@ -284,6 +296,7 @@ def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
     return level
 
 
+@api_boundary
 def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[KeyEntry, Any]], Any]:
     """The children of a node, each with its key, and the node's metadata; ValueError for a leaf.
 
@@ -300,6 +313,7 @@ def _keyed_children(node: Any) -> list[tuple[KeyEntry, Any]]:
     return [(path[0], child) for path, child in pairs]
 
 
+@api_boundary
 def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
     """A path as text; `simple` leaves out brackets, quotes and dots.
 
@@ -327,6 +341,7 @@ def is_registered(kind: type) -> bool:
     return kind in _registered
 
 
+@api_boundary
 def register_node(
     nodetype: type,
     flatten_func: Callable[[Any], tuple[Iterable[Any], Any]],
@@ -343,6 +358,11 @@ def register_node(
     >>> leaves(Box([1, 2]))
     [1, 2]
     """
+    _check_class(nodetype)
+    _check_function("flatten_func", flatten_func)
+    _check_function("unflatten_func", unflatten_func)
+    if flatten_with_keys_func is not None:
+        _check_function("flatten_with_keys_func", flatten_with_keys_func)
     _register("register_node", nodetype, flatten_func, unflatten_func, flatten_with_keys_func)
 
 
@@ -360,6 +380,7 @@ def register_dataclass(
     meta_fields: Sequence[str] | None = None,
     drop_fields: Sequence[str] = (),
 ) -> Callable[[C], C]: ...
+@api_boundary
 def register_dataclass(
     nodetype: type | None = None,
     data_fields: Sequence[str] | None = None,
@@ -383,11 +404,13 @@ def register_dataclass(
         return functools.partial(
             register_dataclass, data_fields=data_fields, meta_fields=meta_fields, drop_fields=drop_fields
         )
+    _check_class(nodetype)
     data, meta = _split_fields(nodetype, data_fields, meta_fields, drop_fields)
     _register("register_dataclass_node", nodetype, data, meta)
     return nodetype
 
 
+@api_boundary
 def register_static(cls: C) -> C:
     """Makes a class a node without leaves: an instance is all metadata, compared by `==`. Returns the class.
 
@@ -401,22 +424,33 @@ def register_static(cls: C) -> C:
     return cls
 
 
+@api_boundary
 def is_node(typ: type) -> bool:
     """Whether instances of this class are pytree nodes.
 
     >>> is_node(list), is_node(int)
     (True, False)
     """
+    _check_class(typ)
     return _load().is_node(typ)
 
 
-def _register(method: str, nodetype: type, *arguments: Any) -> None:
-    if not isinstance(cast(Any, nodetype), type):
+def _check_class(nodetype: Any) -> None:
+    if not isinstance(nodetype, type):
         raise TypeError(
-            "Only a class can be registered as a pytree node.\n"
-            f"  nodetype is {nodetype!r}, of type {type(nodetype).__name__}\n"
+            "Only a class can be a pytree node.\n"
+            f"  nodetype is {nodetype!r:.100}, of type {type(nodetype).__name__}\n"
             "Pass the class itself, not an instance."
         )
+
+
+def _check_function(name: str, f: Any) -> None:
+    if not callable(f):
+        rule, fact = f"{name} is a function.", f"{name}: {f!r:.100} of type {type(f).__name__}"
+        raise TypeError(message(rule, fact, fix="Pass a function, or leave it out where it is optional."))
+
+
+def _register(method: str, nodetype: type, *arguments: Any) -> None:
     with _lock:
         if nodetype in _registered:
             raise ValueError(

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, cast
 from weakref import WeakValueDictionary
 
 from didax.core.avals import ShapedArray
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.core.given import give
 from didax.core.memory import DEVICE
 from didax.core.mesh import ONE_DEVICE, AbstractMesh, Mesh, current_mesh, is_local, without_devices
@@ -81,6 +81,7 @@ class PartitionSpec:
     unreduced: frozenset[str]
     reduced: frozenset[str]
 
+    @api_boundary
     def __init__(self, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()):
         self._entries = tuple(_entry(p) for p in partitions)
         self.unreduced, self.reduced = _open_sums(self._entries, unreduced, reduced)
@@ -307,11 +308,11 @@ class Sharding(metaclass=ABCMeta):  # noqa: B024  # for `register`, without abst
 
 def checked_memory_kind(kind: str | None, devices: Iterable[Any]) -> str | None:
     """The kind of memory, None for that of the devices; ValueError for one that a device does not have."""
-    if kind is None or kind == DEVICE:
+    if kind is None or (is_text := isinstance(kind, str)) and kind == DEVICE:  # pyright: ignore[reportUnnecessaryIsInstance]
         return None
     for device in devices:
         known = [memory.kind for memory in device.addressable_memories()]
-        if kind not in known:
+        if not is_text or kind not in known:
             rule = "An array lies in a memory that its device can reach."
             raise ValueError(
                 message(

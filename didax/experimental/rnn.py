@@ -48,6 +48,7 @@ def _shapes(input_size: int, hidden_size: int, num_layers: int, bidirectional: b
     return [shape for n in widths for shape in ((gates, n), (gates, hidden_size))] + [(gates,)] * (2 * count)
 
 
+@api_boundary
 def get_num_params_in_lstm(input_size: int, hidden_size: int, num_layers: int, bidirectional: bool) -> int:
     """Return the number of weights.
 
@@ -57,6 +58,7 @@ def get_num_params_in_lstm(input_size: int, hidden_size: int, num_layers: int, b
     return sum(map(math.prod, _shapes(input_size, hidden_size, num_layers, bidirectional)))
 
 
+@api_boundary
 def init_lstm_weight(
     rng: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> Array:
@@ -86,6 +88,7 @@ def _parts(weights: Any, *sizes: Any) -> list[Array]:
     return [x.reshape(shape) for x, shape in zip(dnp.split(weights, ends), shapes, strict=True)]
 
 
+@api_boundary
 def swap_lstm_gates(
     weights: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> Array:
@@ -103,6 +106,7 @@ def swap_lstm_gates(
     return dnp.concatenate([x.ravel() for i, f, g, o in gates for x in (i, f, o, g)])
 
 
+@api_boundary
 def unpack_lstm_weights(
     weights: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> tuple[Weights, Weights, Weights, Weights]:

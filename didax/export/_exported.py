@@ -90,6 +90,7 @@ class Exported:
     ((float32[2],), 1, True)
     """
 
+    @api_boundary
     def __init__(
         self,
         fun_name: str,

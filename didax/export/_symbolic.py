@@ -44,6 +44,7 @@ class SymbolicScope(Scope):
     True
     """
 
+    @api_boundary
     def __init__(self, constraints_str: Sequence[str] = ()):
         super().__init__()
         given: Sequence[Any] = constraints_str
@@ -82,6 +83,7 @@ class SymbolicScope(Scope):
         return f"SymbolicScope({', '.join(c.text for c in self.constraints)})"
 
 
+@api_boundary
 def is_symbolic_dim(p: Any) -> bool:
     """Whether an element of a shape is symbolic.
 

@@ -18,6 +18,7 @@ from didax.core.errors import (
     MissingRuleError,
     RuleError,
     RuleTypeError,
+    api_boundary,
     message,
 )
 from didax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, nested_jaxprs
@@ -44,6 +45,7 @@ JaxprEqn = Eqn
 T = TypeVar("T")
 
 
+@api_boundary
 def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     """Run a jaxpr on the list of its arguments, each equation bound under the current trace.
 
@@ -64,6 +66,7 @@ def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     return _eval_jaxpr(jaxpr, args)
 
 
+@api_boundary
 def check_jaxpr(jaxpr: Jaxpr) -> None:
     """Raise JaxprTypeError, showing the equation and its line, unless the jaxpr is well-formed and well-typed.
 
@@ -80,6 +83,7 @@ def _be_jaxpr(caller: str, jaxpr: Any, fix: str) -> None:
         raise TypeError(message(rule, f"given: {type(jaxpr).__name__}", fix=f"Of a ClosedJaxpr, pass {fix}."))
 
 
+@api_boundary
 def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Callable[..., list[Any]]:
     """The program as a function of flat arguments that returns the list of its results.
 
@@ -91,6 +95,7 @@ def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Callable[..., list[Any]]:
     return lambda *args: _eval_jaxpr(closed_jaxpr.jaxpr, [*closed_jaxpr.consts, *args])
 
 
+@api_boundary
 def run_under(trace: Trace, fun: Callable[..., T], args: Sequence[Any]) -> T:
     """`fun(*args)` with `trace` current: how a transformation begins.
 

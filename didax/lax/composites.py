@@ -39,7 +39,7 @@ _BFLOAT16 = dtypes.dtype("bfloat16")
 class Tolerance:
     """The error that an elementwise function may have, for `accuracy=`, which refuses it: absolute, relative, in ulp.
 
-    ValueError for negative numbers, for all of them 0, and for `rtol` beside `ulps`.
+    ValueError for what is no number, for negative ones, for all of them 0, and for `rtol` beside `ulps`.
 
     >>> Tolerance(atol=1e-3, ulps=4)
     Tolerance(atol=0.001, rtol=0.0, ulps=4)
@@ -56,7 +56,11 @@ class Tolerance:
 
     def __post_init__(self) -> None:
         sizes = (self.atol, self.rtol, self.ulps)
-        if min(sizes) < 0 or not any(sizes) or (self.rtol and self.ulps):
+        if (
+            not all([isinstance(size, int | float) and size >= 0 for size in sizes])
+            or not any(sizes)
+            or (self.rtol and self.ulps)
+        ):
             rule = "A tolerance has one or two sizes above 0: atol, and rtol or ulps."
             fix = "Leave out the sizes that do not count."
             raise ValueError(message(rule, f"tolerance: {self}", fix=fix))
@@ -145,7 +149,7 @@ def scaled_dot(
         batch = tuple(range(x.ndim - 2))
         dimension_numbers = ((x.ndim - 1,), (x.ndim - 2,)), (batch, batch)
     dtype = _BFLOAT16 if preferred_element_type is None else dtypes.dtype(preferred_element_type)
-    contracted = dimension_numbers[0]
+    contracted, _ = dimension_numbers
     x = _scaled("lhs", x, lhs_scale, contracted[0])
     y = _scaled("rhs", y, rhs_scale, contracted[1])
     return dot_general(x, y, dimension_numbers, preferred_element_type=dtype)

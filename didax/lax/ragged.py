@@ -16,7 +16,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.lax.dot import DotDimensionNumbers, PrecisionLike, dot_general
 from didax.lax.operands import operation
 from didax.primitives.convert import convert_element_type, iota
@@ -40,6 +40,7 @@ class RaggedDotDimensionNumbers:
 
     __slots__ = ("dot_dimension_numbers", "lhs_ragged_dimensions", "rhs_group_dimensions")
 
+    @api_boundary
     def __init__(
         self,
         dot_dimension_numbers: DotDimensionNumbers,

@@ -19,6 +19,12 @@ from didax.core.errors import check_choice, message
 from didax.core.modules import on_access as _on_access
 from didax.core.value import Array
 
+__all__ = [
+    "Initializer", "constant", "delta_orthogonal", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform",
+    "kaiming_normal", "kaiming_uniform", "lecun_normal", "lecun_uniform", "normal", "ones", "orthogonal",
+    "truncated_normal", "uniform", "variance_scaling", "xavier_normal", "xavier_uniform", "zeros",
+]  # fmt: skip
+
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _on_access(__name__)
 

@@ -19,7 +19,7 @@ from didax import lax
 from didax.api.custom import custom_vjp
 from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.errors import ArgumentError, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, DTypeLike, as_array
 from didax.primitives.dot import free_axes
@@ -80,6 +80,7 @@ class BlockScaleConfig:
     infer_only: bool
 
 
+@api_boundary
 def get_scaled_dot_general_config(mode: str, global_scale: Any = None) -> BlockScaleConfig:
     """Return how `scaled_dot_general` is to keep an operand: "mxfp8" or "nvfp4".
 

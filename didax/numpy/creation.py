@@ -206,7 +206,11 @@ def _from_buffer(x: Any, dtype: np.dtype[Any] | None) -> Any:
             return from_numpy(values)
         dtypes.exact_dtype(values.dtype)
         return from_numpy(values, values.dtype)
-    raise ArgumentError(
+    raise _no_number(x)
+
+
+def _no_number(x: Any) -> ArgumentError:
+    return ArgumentError(
         message(
             "array takes numbers, arrays, and nested lists of these.",
             f"got: {x!r:.100} of type {type(x).__name__}",
@@ -267,16 +271,20 @@ def _from_numbers(xs: Sequence[Any], leaves: Sequence[Any], dtype: np.dtype[Any]
         arrays = {x.dtype: from_numpy(x.ravel()[:0]) for x in leaves if isinstance(x, np.ndarray)}
         samples = [*operands.values(), *arrays.values()]
         dtype = result_pair(*samples)[0] if samples else dtypes.default_dtype("f")
+    if type(None) in set(map(type, leaves)):  # NumPy makes NaN of it
+        raise _no_number(None)
     try:
         return from_numpy(np.array(xs, dtype), dtype)
     except (OverflowError, TypeError):
         for x in leaves:
+            if isinstance(x, str | bytes):
+                raise _no_number(x) from None
             if isinstance(x, bool | int | float | complex):
                 _stated_scalar(x, dtype)  # raises the error that names the number that does not fit
         raise
     except ValueError as error:
         if "inhomogeneous" not in str(error):
-            raise
+            raise _no_number(next((x for x in leaves if isinstance(x, str | bytes)), xs)) from None
         raise _ragged_error(xs) from None
 
 

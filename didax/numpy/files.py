@@ -1,9 +1,8 @@
 """Arrays in files and in text: `load`, `save`, `fromfile`, `fromstring`, print options.
 
-A function that only reads arrays is NumPy's own function: `save`, `savez`, `array_repr` and `array_str` take
-Didax arrays, and `set_printoptions` holds for Didax arrays, too. A function that makes arrays is written here
-and makes Didax arrays. Files are read when the Python code runs, so in a traced function once, during
-tracing. Read next: `creation.py`.
+`save`, `savez` and the print options are NumPy's own functions: they take Didax arrays, and hold for them. A
+function that makes arrays is written here and makes Didax arrays. Files are read when the Python code runs, so in
+a traced function once, during tracing. Read next: `creation.py`.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from numpy import (
-    array_repr,
-    array_str,
     get_printoptions,
     iterable,
     printoptions,
@@ -29,12 +26,44 @@ from didax.core import dtypes
 from didax.core.errors import api_boundary
 from didax.core.value import Array
 from didax.numpy.creation import asarray
-from didax.numpy.promotion import DTypeLike
+from didax.numpy.promotion import ArrayLike, DTypeLike
 
 __all__ = [
     "ComplexWarning", "array_repr", "array_str", "fromfile", "fromiter", "fromstring", "get_printoptions",
     "iterable", "load", "printoptions", "save", "savez", "set_printoptions",
 ]  # fmt: skip
+
+
+@api_boundary
+def array_repr(
+    arr: ArrayLike,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
+) -> str:
+    """Return an array as the text that NumPy's `repr` has, whatever the print options say.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.array_repr(dnp.array([1.25, 2.5]), precision=1)
+    'Array([1.2, 2.5], dtype=float32)'
+    """
+    return np.array_repr(arr, max_line_width, precision, suppress_small)  # type: ignore[arg-type]
+
+
+@api_boundary
+def array_str(
+    a: ArrayLike,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
+) -> str:
+    """Return the elements of an array as text, without its dtype.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.array_str(dnp.array([1.25, 2.5]), precision=1)
+    '[1.2 2.5]'
+    """
+    return np.array_str(a, max_line_width, precision, suppress_small)  # type: ignore[arg-type]
 
 
 @api_boundary

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from didax.core import dtypes
+from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import as_length, is_symbolic, slice_of
 from didax.core.errors import (
@@ -281,8 +281,18 @@ def _static_points(x: ShapedArray, index: Any, axis: int, checked: bool, wraps: 
 
 
 def _int32(index: Any) -> Any:
-    """Return static indices with 32 bits where they fit, whatever the default width of the machine."""
-    return index.astype(np.int32 if not index.size or np.abs(index).max() < 2**31 else np.int64)
+    """Return static indices with 32 bits where they fit, whatever the default width of the machine.
+
+    Along axes of more than 2**31 elements they fit into uint32, or need `enable_x64`.
+    """
+    most = int(np.abs(index).max()) if index.size else 0
+    if most < 2**31:
+        return index.astype(np.int32)
+    if config.state().enable_x64:
+        return index.astype(np.int64)
+    dtype = np.dtype(np.int32 if index.min() < 0 else np.uint32)
+    dtypes.check_counts(dtype, most + 1)
+    return index.astype(dtype)
 
 
 def _wrapped_array(index: Any, length: int) -> Any:
@@ -292,9 +302,10 @@ def _wrapped_array(index: Any, length: int) -> Any:
         found = np.asarray(index._value)
         if found.dtype.itemsize < 4:
             found = found.astype(np.int32)
-        return (
-            found if found.dtype.kind == "u" else np.where(found < 0, found + found.dtype.type(length), found)
-        )
+        if found.dtype.kind == "u":
+            return found
+        dtypes.check_counts(found.dtype, length)
+        return np.where(found < 0, found + found.dtype.type(length), found)
     return wrapped(index, length)
 
 
@@ -445,7 +456,7 @@ def windows_of(x: ShapedArray, entries: Sequence[Entry], layout: Layout) -> Wind
             )
         elif type(e) is Span and e.step != 1:
             first = e.start if e.static else 0
-            ramp: Any = np.arange(first, first + e.size * e.step, e.step, dtype=np.int32)
+            ramp: Any = np.arange(first, first + e.size * e.step, e.step, dtype=np.int64)
             if not e.static:
                 ramp = e.start + ramp.astype(e.start.dtype)
             columns[e.axis] = _at_batch_axes(ramp, [batch.index(layout.labels.index(e.axis))], batch_shape)
@@ -483,7 +494,7 @@ def _stacked(columns: Sequence[Any], shape: tuple[int, ...]) -> Any:
         return np.zeros((*shape, 0), np.int32)
     columns = [number(c, np.dtype(np.int32)) if is_symbolic(c) else c for c in columns]
     if shape and not any(isinstance(c, Array) for c in columns):
-        return np.stack([np.broadcast_to(_int32(np.asarray(c)), shape) for c in columns], -1)
+        return _int32(np.stack([np.broadcast_to(signed(np.asarray(c)), shape) for c in columns], -1))
     parts = of_one_dtype(columns)
     return concatenate(
         [reshape(c, (*shape, 1)) if aval_of(c).ndim else broadcast_in_dim(c, (*shape, 1), ()) for c in parts],

@@ -456,7 +456,12 @@ def _parse_einsum(subscripts: Any, operands: Sequence[Any]) -> tuple[str, list[A
         return subscripts.replace(" ", ""), [as_array("einsum", x, i) for i, x in enumerate(operands)]
     from opt_einsum.parser import convert_interleaved_input
 
-    text, arrays = convert_interleaved_input((subscripts, *operands))
+    try:
+        text, arrays = convert_interleaved_input((subscripts, *operands))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        rule = "einsum takes labels as one text, or as a list of integers after each operand."
+        facts = f"arguments: {subscripts!r:.100}, {', '.join([f'{x!r:.100}' for x in operands])}"
+        raise ArgumentError(message(rule, facts, fix="Write the labels as in 'ij,jk->ik'.")) from None
     return text, [as_array("einsum", x, i) for i, x in enumerate(arrays)]
 
 

@@ -573,6 +573,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     axes = canonical_axes("diagonal", (axis1, axis2), x.ndim)
     x = moveaxis(x, axes, (-2, -1))
     rows, columns = x.shape[-2:]
+    offset = offset if is_symbolic(offset) else operator.index(offset)
     count = max_dim(0, min_dim(rows, columns - offset) if offset >= 0 else min_dim(rows + offset, columns))
     i: Any = iota(np.dtype(np.int32), (count,), 0) if is_symbolic(count) else np.arange(count)
     return getitem(x, (..., i + max(0, -offset), i + max(0, offset)))

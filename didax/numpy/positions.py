@@ -315,7 +315,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     arrays = [as_array("choose", x, "choices") for x in promote_dtypes("choose", *list(choices))]
     which = _inside("choose", which, len(arrays), mode)
     which, *arrays = broadcast_arrays(which, *arrays)
-    return take_along_axis(stack(arrays), expand_dims(which, 0), 0, mode="clip")[0]
+    return take_along_axis(stack(arrays, dtype=arrays[0].dtype), expand_dims(which, 0), 0, mode="clip")[0]
 
 
 @array_function

@@ -222,6 +222,7 @@ def _pair(x: Any) -> tuple[np.dtype[Any], bool]:
     return pair_of(checked_operand("result_type", x, "argument"))
 
 
+@api_boundary
 def can_cast(from_: Any, to: DTypeLike, casting: str = "safe") -> bool:
     """Whether a dtype converts to another dtype under NumPy's casting rule.
 

@@ -25,7 +25,7 @@ from didax.api.whole_functions import evaluated_whole
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.declarations import no_numbers
-from didax.core.errors import ArgumentError, message, strip_internal_frames
+from didax.core.errors import ArgumentError, api_boundary, message, strip_internal_frames
 from didax.core.primitive import Primitive
 from didax.core.value import Array
 from didax.numpy.promotion import (
@@ -94,6 +94,7 @@ class ufunc:
         at: Callable[..., Array]
         outer: Callable[..., Array]
 
+    @api_boundary
     def __init__(
         self,
         name: str,

@@ -134,6 +134,8 @@ class ConcreteArray(Array):
     def forget_donated(self) -> None:
         """Called after the buffer was donated: forget the host value, which may be a view of its memory."""
         self._value = None
+        buffer: Any = self._buffer
+        buffer.delete()  # else XLA writes a line to stderr when the array is passed to a program again
 
     def block_until_ready(self) -> ConcreteArray:
         """Wait until the numbers are there; returns the array."""

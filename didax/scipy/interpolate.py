@@ -36,6 +36,7 @@ class RegularGridInterpolator:
     Array([ 5., 20.], dtype=float32)
     """
 
+    @api_boundary
     def __init__(
         self,
         points: Sequence[ArrayLike],

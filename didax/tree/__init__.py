@@ -47,6 +47,7 @@ __all__ = [
 _MISSING: Any = object()
 
 
+@api_boundary
 def all(tree: Any, *, is_leaf: IsLeaf | None = None) -> bool:
     """Whether every leaf is true.
 
@@ -69,6 +70,7 @@ def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = None) -
     return structure(full_tree).unflatten(values)
 
 
+@api_boundary
 def leaves_with_path(
     tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> list[tuple[KeyPath, Any]]:
@@ -134,6 +136,7 @@ def reduce_associative(
     return _reduce_halves(operation, values)
 
 
+@api_boundary
 def static(**kwargs: Any) -> Any:
     """Return a `dataclasses.field` that `register_dataclass` makes part of the structure; it takes the same arguments.
 

@@ -12,7 +12,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.dims import is_count
-from didax.core.errors import ArgumentError, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.pytree import IsLeaf, flatten_with_path, keystr
 from didax.core.ref import Ref
 from didax.core.tracing import Tracer
@@ -92,6 +92,7 @@ _COLUMNS = ("path", "shape", "dtype", "bytes", "sharding", "state")
 _RIGHT = (3,)
 
 
+@api_boundary
 def show(tree: Any, *, max_rows: int | None = 60, is_leaf: IsLeaf | None = None) -> Table:
     """Return a table of the leaves of a pytree: path, shape, dtype and bytes.
 

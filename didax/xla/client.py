@@ -19,7 +19,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple, cast
 
 from didax.core import config
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.core.memory import DEVICE
 from didax.core.process import after_fork, import_to_the_end, lock_for_forks, to_the_end
 from didax.core.sharding import Parts, Sharding, checked_memory_kind
@@ -83,6 +83,7 @@ class SingleDeviceSharding(xe.SingleDeviceSharding):
 
     memory_kind: str = DEVICE
 
+    @api_boundary
     def __init__(self, device: Any, *, memory_kind: str | None = None):
         kind = checked_memory_kind(memory_kind, (device,))
         if kind is None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
-from didax.core.errors import ArgumentError, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.process import to_the_end
 from didax.xla.text import (
     FunctionContext,
@@ -82,6 +82,7 @@ def _gpu_extension(started: Any) -> tuple[Any, Any]:
     raise RuntimeError(message(rule, f"platform of this process: {started.platform}", fix=fix))
 
 
+@api_boundary
 def pycapsule(funcptr: Any) -> Any:
     """A capsule around the address of a C function, as ctypes or numba gives it.
 
@@ -98,6 +99,7 @@ def pycapsule(funcptr: Any) -> Any:
     return new_capsule(address, None, None)
 
 
+@api_boundary
 def include_dir() -> str:
     """The directory of the headers that jaxlib ships: xla/ffi/api/ffi.h.
 

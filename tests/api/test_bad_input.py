@@ -13,7 +13,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
-from didax import lax
+from didax import checkpoints, lax, scipy
 from didax.core.errors import (
     ArgumentError,
     ConcretizationTypeError,
@@ -23,6 +23,7 @@ from didax.core.errors import (
     TracerSliceError,
     UnexpectedTracerError,
 )
+from didax.experimental import rnn, sparse
 
 HERE = __file__
 
@@ -1180,6 +1181,74 @@ def test_makers_name_the_argument_and_its_value(
     misuse: Callable[[], Any], error: type[Exception], text: str
 ) -> None:
     with pytest.raises(error, match=f"(?s){text}"):
+        misuse()
+
+
+TWO = np.array([1, 2])  # neither true nor false, nor equal to a choice
+DATE = np.datetime64("2020-01-01")
+VALUES: dict[str, tuple[Callable[[], Any], str]] = {
+    "f of tree.map": (lambda: dx.tree.map(3, TWO), "map met.*f: 3 of type int"),  # type: ignore[arg-type]
+    "is_leaf": (lambda: dx.tree.map(f, TWO, is_leaf=2), "is_leaf: 2 of type int"),  # type: ignore[arg-type]
+    "is_leaf of paths": (lambda: dx.tree.leaves_with_path(TWO, is_leaf=2), "is_leaf: 2 of type int"),  # type: ignore[arg-type]
+    "leaf": (lambda: dx.tree.all(TWO), r"all met.*tree: int64\[2\]"),
+    "iterable": (lambda: dx.tree_util.all_leaves(3), "all_leaves met.*iterable: 3 of type int"),  # type: ignore[arg-type]
+    "structures": (lambda: dx.tree_util.treedef_tuple([3]), r"takes structures.*treedefs\[0\]: 3"),  # type: ignore[list-item]
+    "bw_method": (
+        lambda: scipy.stats.gaussian_kde(dnp.arange(3.0), b"a"),  # type: ignore[arg-type]
+        "bw_method",
+    ),
+    "keys": (lambda: dx.tree_util.keystr(3), "keystr met.*keys: 3 of type int"),  # type: ignore[arg-type]
+    "dataclass": (lambda: dx.tree_util.register_dataclass(3), "class.*nodetype is 3, of type int"),  # type: ignore[arg-type]
+    "flatten_func": (
+        lambda: dx.tree_util.register_pytree_node(type("C", (), {}), None, f),  # type: ignore[arg-type]
+        "flatten_func is a function.*None",
+    ),
+    "node": (lambda: dx.tree_util.is_tree_node(3), "class.*nodetype is 3, of type int"),  # type: ignore[arg-type]
+    "axis_sizes": (lambda: dx.sharding.AbstractMesh(True, "x"), "AbstractMesh met.*axis_sizes: True"),  # type: ignore[arg-type]
+    "axis_names": (lambda: dx.sharding.Mesh(dx.devices(), 3), "Mesh met.*axis_names: 3 of type int"),
+    "device": (
+        lambda: dx.sharding.SingleDeviceSharding(None),
+        "SingleDeviceSharding met.*arguments.\n  device: None",
+    ),
+    "unreduced": (lambda: dx.P(unreduced=TWO), r"PartitionSpec met.*unreduced: int64\[2\]"),
+    "varying": (lambda: dx.sharding.ManualAxisType(varying=None), "varying: None"),  # type: ignore[arg-type]
+    "backend": (lambda: dx.device_count(TWO), r"device_count met.*backend: int64\[2\]"),  # type: ignore[arg-type]
+    "an option": (lambda: dx.enable_x64(TWO), r"'enable_x64' takes one value.*shape \(2,\)"),  # type: ignore[arg-type]
+    "an idle option": (lambda: dx.threefry_partitionable(TWO), r"takes one value.*shape \(2,\)"),  # type: ignore[arg-type]
+    "a choice": (lambda: dnp.linalg.qr(dnp.eye(2), TWO), "4 choices of mode.*array"),  # type: ignore[arg-type]
+    "rules": (lambda: dx.custom_rules(f, jvp=()), r"custom_rules are functions.*jvp: \(\)"),  # type: ignore[arg-type]
+    "a pair of rules": (lambda: dx.custom_rules(f, vjp=f), "custom_rules are functions.*vjp: <function"),  # type: ignore[arg-type]
+    "subscripts": (lambda: dnp.einsum(b"a", dnp.ones(2)), "einsum takes labels.*arguments: b'a', Array"),
+    "points": (
+        lambda: scipy.interpolate.RegularGridInterpolator(True, TWO),  # type: ignore[arg-type]
+        "RegularGridInterpolator met.*points: True",
+    ),
+    "dimensions": (lambda: lax.RaggedDotDimensionNumbers(3, 2, 1), "RaggedDot.* met.*_dimensions: 2 of type"),  # type: ignore[arg-type]
+    "atol": (lambda: lax.Tolerance(atol="a"), "atol='a'"),  # type: ignore[arg-type]
+    "text of an array": (lambda: dnp.array_repr(object()), "array_repr met.*arr: <object"),  # type: ignore[arg-type]
+    "layout": (lambda: dx.experimental.layout.Layout(3), "Layout met.*major_to_minor: 3 of type int"),  # type: ignore[arg-type]
+    "gates": (lambda: rnn.get_num_params_in_lstm("s", 2, 3, True), "get_num.* met.*input_size: 's'"),  # type: ignore[arg-type]
+    "a program's text": (lambda: dx.extend.core.parse_jaxpr(TWO), r"parse_jaxpr met.*int64\[2\]"),  # type: ignore[arg-type]
+    "constraints": (lambda: dx.export.SymbolicScope(3), "SymbolicScope met.*constraints_str: 3"),  # type: ignore[arg-type]
+    "n_batch": (
+        lambda: sparse.bcoo_fromdense(dnp.eye(2), n_batch="s"),  # type: ignore[arg-type]
+        r"bcoo_fromdense met.*mat: float32\[2,2\]\n  n_batch: 's'",
+    ),
+    "a sparse array": (lambda: sparse.coo_todense(TWO), r"coo_todense met.*mat: int64\[2\]"),
+    "ranks": (lambda: sparse.bcsr_extract(2, 2, 2), r"bcsr_extract takes.*indptr: int32\[\]"),
+    "directory": (lambda: checkpoints.steps(f), "steps met.*directory: f"),  # type: ignore[arg-type]
+    "offset": (lambda: dnp.diagonal(dnp.eye(2), 0.5), "diagonal met.*offset: 0.5"),  # type: ignore[arg-type]
+    "a date": (lambda: dnp.hamming(DATE), r"hamming met.*M: datetime64\[D\]\[\]"),  # type: ignore[arg-type]
+    "a text": (lambda: dnp.insert(TWO, "s", 1), "insert met.*obj: 's' of type str"),
+    "texts": (lambda: dnp.float16(["a"]), "array takes numbers.*got: 'a' of type str"),
+    "None": (lambda: dnp.array([None, 1], "float32"), "array takes numbers.*got: None"),
+}
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_what_python_or_numpy_refuses_is_named(case: str) -> None:
+    misuse, text = VALUES[case]
+    with pytest.raises((TypeError, ValueError, AttributeError), match=f"(?s){text}"):
         misuse()
 
 

@@ -757,6 +757,17 @@ def test_a_donated_array_is_gone():
     assert "deleted" in repr(x)
 
 
+def test_xla_writes_nothing_of_a_donated_array_that_is_used(capfd):
+    f = dx.jit(lambda x: x + 1, donate_argnums=0, compile_in_background=False)
+    for _ in range(4):  # the long way at first, then that of repeated calls
+        x = dnp.ones(100_000) * 2
+        f(x)
+        for use in (f, lambda x: x * 2, dx.grad(lambda x: (x * x).sum())):
+            with pytest.raises(RuntimeError, match="donated or deleted array"):
+                use(x)
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize("numbers", [0, 1, (0, 1)])
 @pytest.mark.parametrize("size", [3, 100_000])
 def test_an_array_donated_and_passed_twice_is_an_error_that_says_so(numbers, size):

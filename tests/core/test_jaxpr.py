@@ -324,6 +324,13 @@ class Mode(enum.Enum):
     FILL = "fill"
 
 
+def test_a_class_of_parameters_is_defined_anew_by_its_module_only():
+    """An import that was interrupted runs again, and a cell of a notebook does."""
+    again = enum.Enum("Mode", ["CLIP", "FILL"], module=__name__, qualname=Mode.__qualname__)
+    assert register_param_type(again) is again and param_types["Mode"] is again
+    assert register_param_type(Mode) is Mode and param_types["Mode"] is Mode
+
+
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
 leaves = scalars | st.sampled_from([*dtypes.ALL_DTYPES, dtypes.float0, Mode.CLIP, Mode.FILL, VEC])
 values = st.recursive(
@@ -377,7 +384,7 @@ def test_only_classes_with_fields_or_members_are_registered_each_under_its_own_n
         register_param_type(dataclasses.make_dataclass("Mutable", ["x"]))
     for name in ("Mode", "float32"):
         with pytest.raises(ValueError, match="need names of their own"):
-            register_param_type(enum.Enum(name, ["A"]))
+            register_param_type(enum.Enum(name, ["A"], module="elsewhere"))
     assert param_types["Mode"] is Mode and "float32" not in param_types
 
 

@@ -109,6 +109,8 @@ def test_what_jax_lacks_is_numpys() -> None:
     found = dnp.unravel_index(np.array([5, -1], np.int8), (2, 200))  # more elements than the dtype can count
     np.testing.assert_array_equal(np.asarray(found), [[0, 1], [5, 199]])
     np.testing.assert_array_equal(np.asarray(dnp.choose(INTS, [V[:3], 7.0])), np.choose(INTS, [V[:3], 7]))
+    assert not dnp.choose(INTS, [0.4, 1.0]).weak_type  # and what it is made of is:
+    assert dx.grad(lambda q: dnp.choose(INTS, [q, 1.0]).sum())(0.4).weak_type
 
 
 def test_losses_are_announced() -> None:

@@ -13,7 +13,7 @@ import didax.numpy as dnp
 from didax import random
 from didax.api.vmap import vmap
 from didax.core import dtypes
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.experimental.sparse.bcoo import BCOO
 from didax.experimental.sparse.bcsr import BCSR
 from didax.experimental.sparse.coo import COO, CSC, CSR
@@ -28,6 +28,7 @@ def _format(name: str) -> Any:
     return _FORMATS[name]
 
 
+@api_boundary
 def empty(
     shape: Sequence[int],
     dtype: Any = None,
@@ -71,6 +72,7 @@ def empty(
     return out if cls is BCOO else BCSR.from_bcoo(out)
 
 
+@api_boundary
 def eye(
     N: int, M: int | None = None, k: int = 0, dtype: Any = None, index_dtype: Any = "int32",
     sparse_format: str = "bcoo", **options: int,
@@ -107,6 +109,7 @@ def eye(
     return out if cls is BCOO else cls.from_bcoo(out)
 
 
+@api_boundary
 def random_bcoo(
     key: Any, shape: Sequence[int], *, dtype: Any = None, indices_dtype: Any = None, nse: float = 0.2,
     n_batch: int = 0, n_dense: int = 0, unique_indices: bool = True, sorted_indices: bool = False,

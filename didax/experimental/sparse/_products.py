@@ -19,7 +19,7 @@ import numpy as np
 import didax.numpy as dnp
 from didax import lax
 from didax.api.inspect import eval_shape
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.core.value import Array
 from didax.experimental.sparse._base import over_batch
 from didax.experimental.sparse._shapes import dense_type
@@ -42,6 +42,7 @@ DimensionNumbers = Any  # ((lhs contracted, rhs contracted), (lhs batch, rhs bat
 # --- Elementwise ---------------------------------------------------------------------------------------------
 
 
+@api_boundary
 def bcoo_multiply_dense(sp_mat: BCOO, v: Any) -> Array:
     """The entries of the product of a sparse array and a dense one that broadcasts to its shape.
 
@@ -76,6 +77,7 @@ def entries_of(mat: BCOO, v: Any, fill: int) -> Any:
     return over_batch(gather, mat.n_batch)(mat.indices, v)
 
 
+@api_boundary
 def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
     """The elementwise product of two sparse arrays, which broadcast.
 
@@ -116,6 +118,7 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
 # --- Contractions --------------------------------------------------------------------------------------------
 
 
+@api_boundary
 def bcoo_dot_general(
     lhs: Any, rhs: Any, *, dimension_numbers: DimensionNumbers, precision: Any = None,
     preferred_element_type: Any = None, out_sharding: Any = None,
@@ -273,6 +276,7 @@ def _batch_first(mat: BCOO, batch: Axes) -> list[Any]:
     return [dnp.transpose(x, [*order, *range(mat.n_batch, x.ndim)]) for x in mat._bufs]
 
 
+@api_boundary
 def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers: DimensionNumbers) -> Array:
     """The elements of the dense product `lax.dot_general(A, B, dimension_numbers)` at indices, as entries.
 
@@ -301,6 +305,7 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
     return lax.dot_general(rows, cols, ((met, met), ((0,), (0,))))
 
 
+@api_boundary
 def bcoo_conv_general_dilated(
     lhs: Any, rhs: Any, *, window_strides: Sequence[int], padding: Any, lhs_dilation: Any = None,
     rhs_dilation: Any = None, dimension_numbers: Any = None, feature_group_count: int = 1,

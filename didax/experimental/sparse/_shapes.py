@@ -19,7 +19,7 @@ from didax import lax
 from didax.api.inspect import eval_shape
 from didax.api.stages import ShapeDtypeStruct
 from didax.api.vmap import vmap
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.experimental.sparse._base import Shape
 from didax.experimental.sparse.bcoo import (
     BCOO,
@@ -45,6 +45,7 @@ def _unsupported(what: str, *facts: str, fix: str) -> NotImplementedError:
     return NotImplementedError(message(what, *facts, fix=fix))
 
 
+@api_boundary
 def bcoo_broadcast_in_dim(
     mat: BCOO, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None
 ) -> BCOO:
@@ -100,6 +101,7 @@ def bcoo_broadcast_in_dim(
     return BCOO((data, indices), shape=shape)
 
 
+@api_boundary
 def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
     """As `lax.concatenate`, along a batch axis or a sparse one.
 
@@ -188,6 +190,7 @@ def _prefix(sizes: Sequence[int], start: int, count: int) -> int | None:
     return ends[-1] if ends else None
 
 
+@api_boundary
 def bcoo_reshape(
     mat: BCOO, *, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None, sharding: Any = None
 ) -> BCOO:
@@ -240,6 +243,7 @@ def bcoo_reshape(
     return BCOO((data, indices), shape=shape)
 
 
+@api_boundary
 def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
     """As `lax.rev`.
 
@@ -266,6 +270,7 @@ def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
     return BCOO((data, indices), shape=operand.shape, unique_indices=operand.unique_indices)
 
 
+@api_boundary
 def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
     """As `lax.squeeze`.
 
@@ -294,6 +299,7 @@ def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
     )
 
 
+@api_boundary
 def bcoo_slice(
     mat: BCOO,
     *,
@@ -355,6 +361,7 @@ def _cut(mat: BCOO, data: Any, indices: Any, keep: Any, moved: Any, shape: Shape
     return bcoo_sum_duplicates(out, nse=places) if mat.nse > places else out
 
 
+@api_boundary
 def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Sequence[int]) -> BCOO:
     """As `lax.dynamic_slice`: the starts may be traced, and are moved so that the slice is within the array.
 
@@ -399,6 +406,7 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
     return _cut(mat, data, indices, keep, indices - low, sizes)
 
 
+@api_boundary
 def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
     """The sum over axes: entries at one place stay entries of their own.
 
@@ -439,6 +447,7 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
     return BCOO((merged(data), merged(indices)), shape=shape)
 
 
+@api_boundary
 def bcoo_gather(
     operand: BCOO, start_indices: Any, dimension_numbers: Any, slice_sizes: Sequence[int], *,
     unique_indices: bool = False, indices_are_sorted: bool = False, mode: Any = None, fill_value: Any = None,

@@ -23,7 +23,7 @@ import numpy as np
 import didax.numpy as dnp
 from didax import lax
 from didax.api.vmap import vmap
-from didax.core.errors import ArgumentError, ConcretizationTypeError, message
+from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
 from didax.core.tracing import known_value
 from didax.core.value import Array
 from didax.experimental.sparse._base import (
@@ -199,6 +199,7 @@ def masked(data: Any, keep: Any) -> Any:
 # --- To and from dense arrays --------------------------------------------------------------------------------
 
 
+@api_boundary
 def bcoo_todense(mat: BCOO) -> Array:
     """The dense array.
 
@@ -221,6 +222,7 @@ def todense_of(data: Any, indices: Any, shape: Shape) -> Array:
     return dnp.broadcast_to(over_batch(scatter, n_batch)(data, indices), shape)
 
 
+@api_boundary
 def bcoo_fromdense(
     mat: Any, *, nse: int | None = None, n_batch: int = 0, n_dense: int = 0, index_dtype: Any = np.int32
 ) -> BCOO:
@@ -266,6 +268,7 @@ def bcoo_fromdense(
     return BCOO((data, indices), shape=mat.shape, indices_sorted=True, unique_indices=True)
 
 
+@api_boundary
 def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) -> BCOO:
     """The entries of a dense array at the indices of a sparse one.
 
@@ -351,6 +354,7 @@ def _sorted(indices: Any) -> tuple[Any, Any]:
     return dnp.stack(ordered, -1), order
 
 
+@api_boundary
 def bcoo_sort_indices(mat: BCOO) -> BCOO:
     """The array with entries in the order of their indices.
 
@@ -365,6 +369,7 @@ def bcoo_sort_indices(mat: BCOO) -> BCOO:
     return BCOO((data, indices), shape=mat.shape, indices_sorted=True, unique_indices=mat.unique_indices)
 
 
+@api_boundary
 def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
     """The array with one entry per index, in the order of indices; under `jit` say `nse`.
 
@@ -425,6 +430,7 @@ def split(x: Sequence[Any], mat: BCOO) -> tuple[tuple[Any, ...], tuple[Any, ...]
     return tuple(x[: mat.n_batch]), tuple(x[mat.n_batch : end]), tuple(x[end:])
 
 
+@api_boundary
 def bcoo_transpose(mat: BCOO, *, permutation: Sequence[int]) -> BCOO:
     """The array with its axes in another order, each among those of its kind.
 
@@ -474,6 +480,7 @@ def take_columns(indices: Any, which: Sequence[int]) -> Any:
     return dnp.stack([indices[..., i] for i in which], -1)
 
 
+@api_boundary
 def bcoo_update_layout(
     mat: BCOO, *, n_batch: int | None = None, n_dense: int | None = None, on_inefficient: str | None = "error"
 ) -> BCOO:

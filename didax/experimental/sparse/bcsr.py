@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import didax.numpy as dnp
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.value import Array
 from didax.experimental.sparse._base import (
     JAXSparse,
@@ -164,6 +164,7 @@ def coordinates(indices: Any, indptr: Any) -> Any:
     return over_batch(both, n_batch)(indices, indptr)
 
 
+@api_boundary
 def bcsr_fromdense(
     mat: Any, *, nse: int | None = None, n_batch: int = 0, n_dense: int = 0, index_dtype: Any = np.int32
 ) -> BCSR:
@@ -185,6 +186,7 @@ def bcsr_fromdense(
     )
 
 
+@api_boundary
 def bcsr_todense(mat: BCSR) -> Array:
     """The dense array.
 
@@ -195,6 +197,7 @@ def bcsr_todense(mat: BCSR) -> Array:
     return mat.todense()
 
 
+@api_boundary
 def bcsr_extract(indices: Any, indptr: Any, mat: Any) -> Array:
     """The entries of a dense array at the places of a BCSR array.
 
@@ -202,9 +205,16 @@ def bcsr_extract(indices: Any, indptr: Any, mat: Any) -> Array:
     Array([2., 3.], dtype=float32)
     """
     indices, indptr, mat = map(dnp.asarray, (indices, indptr, mat))
+    if not indices.ndim == indptr.ndim == mat.ndim - 1 > 0:
+        rule = "bcsr_extract takes a matrix, or a batch of them, and vectors of positions for each."
+        facts = f"indices: {indices.aval}, indptr: {indptr.aval}, mat: {mat.aval}"
+        raise ArgumentError(
+            message(rule, facts, fix="Pass the indices and indptr of a BCSR array of mat's shape.")
+        )
     return extract_at(coordinates(indices, indptr), mat)  # type: ignore[no-any-return]
 
 
+@api_boundary
 def bcsr_sum_duplicates(mat: BCSR, nse: int | None = None) -> BCSR:
     """The array with one entry per index, in the order of indices; under `jit` say `nse`.
 
@@ -215,6 +225,7 @@ def bcsr_sum_duplicates(mat: BCSR, nse: int | None = None) -> BCSR:
     return mat.sum_duplicates(nse, remove_zeros=False)
 
 
+@api_boundary
 def bcsr_broadcast_in_dim(
     mat: BCSR, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None
 ) -> BCSR:
@@ -229,6 +240,7 @@ def bcsr_broadcast_in_dim(
     )
 
 
+@api_boundary
 def bcsr_concatenate(operands: Sequence[BCSR], *, dimension: int) -> BCSR:
     """As `bcoo_concatenate`.
 
@@ -242,6 +254,7 @@ def bcsr_concatenate(operands: Sequence[BCSR], *, dimension: int) -> BCSR:
     return BCSR.from_bcoo(bcoo_concatenate([x.to_bcoo() for x in operands], dimension=dimension))
 
 
+@api_boundary
 def bcsr_dot_general(
     lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None,
     out_sharding: Any = None,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 import didax.numpy as dnp
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.core.value import Array
 from didax.experimental.sparse._base import JAXSparse
 from didax.experimental.sparse._products import bcoo_dot_general
@@ -224,10 +224,10 @@ def _functions(cls: type[_Matrix]) -> tuple[Callable[..., Any], ...]:
         """
         return _product(mat, B, (2,), transpose)
 
-    made = fromdense, todense, matvec, matmat
+    made: list[Any] = [fromdense, todense, matvec, matmat]
     for function in made:
         function.__name__ = function.__qualname__ = f"{cls.__name__.lower()}_{function.__name__}"
-    return made
+    return tuple([api_boundary(function) for function in made])
 
 
 coo_fromdense, coo_todense, coo_matvec, coo_matmat = _functions(COO)

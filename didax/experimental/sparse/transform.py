@@ -229,6 +229,7 @@ def _without_rule(primitive: Primitive, operands: Sequence[Any]) -> NotImplement
     return NotImplementedError(message(rule, f"operands: {what}", fix=fix))
 
 
+@api_boundary
 def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., Any]:
     """Return the function for sparse arrays (BCOO, BCSR) in the place of dense ones, anywhere in its arguments.
 

@@ -6,15 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import didax.numpy as dnp
 from didax import random
 from didax.core import dtypes
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.value import Array
 from didax.lax import linalg
-from didax.numpy.promotion import ArrayLike, promote_dtypes
+from didax.numpy.promotion import ArrayLike, as_array, promote_dtypes
 from didax.scipy.special import logsumexp, ndtr
 from didax.tree_util import register_pytree_node_class
 
@@ -207,13 +205,14 @@ class gaussian_kde:
 
 
 def _factor(estimate: gaussian_kde, method: Any, d: int) -> Any:
-    if method is None or method == "scott":
+    text = method if isinstance(method, str) else None
+    if method is None or text == "scott":
         return estimate.neff ** (-1 / (d + 4))
-    if isinstance(method, str) and method == "silverman":
+    if text == "silverman":
         return (estimate.neff * (d + 2) / 4) ** (-1 / (d + 4))
     if callable(method):
         return method(estimate)
-    if isinstance(method, str) or np.shape(method) != ():
+    if text is not None or as_array("gaussian_kde", method, "bw_method").ndim:
         fix = "Use 'scott', 'silverman', a number or a function."
         raise ArgumentError(message("gaussian_kde knows two rules.", f"bw_method: {method!r:.100}", fix=fix))
     return method
