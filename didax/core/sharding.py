@@ -308,7 +308,8 @@ class Sharding(metaclass=ABCMeta):  # noqa: B024  # for `register`, without abst
 
 def checked_memory_kind(kind: str | None, devices: Iterable[Any]) -> str | None:
     """The kind of memory, None for that of the devices; ValueError for one that a device does not have."""
-    if kind is None or (is_text := isinstance(kind, str)) and kind == DEVICE:  # pyright: ignore[reportUnnecessaryIsInstance]
+    is_text = isinstance(kind, str)
+    if kind is None or (is_text and kind == DEVICE):
         return None
     for device in devices:
         known = [memory.kind for memory in device.addressable_memories()]
