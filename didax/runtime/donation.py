@@ -99,9 +99,8 @@ def explain(
     error: Exception, args: Sequence[Any], donated: Sequence[bool], captured: Sequence[Any] = ()
 ) -> Exception:
     """The error to raise for one of PJRT's: ours where it is about a donated or deleted buffer, else the same."""
-    if not isinstance(error, RuntimeError):  # what a callback of the user raised
-        return error
-    if "same call" in str(error) or "same buffer twice" in str(error):
+    text = str(error) if isinstance(error, RuntimeError) else ""  # what a callback raised may have no text
+    if "same call" in text or "same buffer twice" in text:
         for i, x in enumerate(args):
             if i < len(donated) and donated[i] and any(_is_one_buffer(x, y) for y in captured):
                 return RuntimeError(
