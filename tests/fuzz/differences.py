@@ -318,6 +318,15 @@ KNOWN = [
         "complex infinities divided by a constant",
     ),
     ("value", r"didax \[-?0\..*jax \[nan.*special\.polygamma\(", "polygamma at infinity"),
+    ("value", r"jax \[(nan|0\.).*special\.expi\(", "expi is -inf at 0, as in SciPy"),
+    ("value", r"jax \[.*nan.*nn\.squareplus\(", "squareplus vanishes at -inf"),
+    (
+        "value",
+        r"didax \[-inf.*np\.(remainder|mod)\(.*np\.reciprocal\(",
+        "zeros of remainders have NumPy's signs",
+    ),
+    ("value", r"didax \[[01]\.\].*special\.comb\(.*special\.gammaincc?\(", "gammainc of large parameters"),
+    ("value", r"jax \[.*nan.*np\.(convolve|correlate)\(.*complex", "sums of complex infinities"),
     ("jax refuses", r"ZeroDivisionError: integer modulo by zero", "faults of jax"),
     ("jax refuses", r"KeyError: Var\(id=", "faults of jax"),
     (
