@@ -320,6 +320,12 @@ KNOWN = [
     ("value", r"didax \[-?0\..*jax \[nan.*special\.polygamma\(", "polygamma at infinity"),
     ("value", r"jax \[(nan|0\.).*special\.expi\(", "expi is -inf at 0, as in SciPy"),
     ("value", r"jax \[.*nan.*nn\.squareplus\(", "squareplus vanishes at -inf"),
+    ("value", r"didax \[-0\.99.*nn\.soft_sign\(", "the least integers have absolute values"),
+    (
+        "value",
+        DERIVATIVE + r".*didax \[nan.*jax \[-?inf.*np\.(mod|remainder|fmod)\(",
+        "derivatives of x mod 0",
+    ),
     ("value", r"jax \[.*nan.*special\.betaln\(", "derivatives of betaln of negative numbers"),
     ("value", r"didax \[-?0\b.*jax \[nan.*np\.ptp\(", "infinite slopes reach only what an extremum is"),
     (
