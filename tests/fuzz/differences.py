@@ -320,6 +320,11 @@ KNOWN = [
     ("value", r"didax \[-?0\..*jax \[nan.*special\.polygamma\(", "polygamma at infinity"),
     ("value", r"jax \[(nan|0\.).*special\.expi\(", "expi is -inf at 0, as in SciPy"),
     ("value", r"jax \[.*nan.*nn\.squareplus\(", "squareplus vanishes at -inf"),
+    (
+        "value",
+        DERIVATIVE + r".*special\.spence\(",
+        "spence of negative numbers is NaN, and so are its derivatives",
+    ),
     ("value", r"didax \[-0\.99.*nn\.soft_sign\(", "the least integers have absolute values"),
     (
         "value",
