@@ -34,9 +34,8 @@ class Exact:
     def __hash__(self) -> int:
         try:
             return hash(self._key)
-        except (
-            TypeError
-        ):  # a dataclass that holds lists, and has a hash of its own: equal values have equal ones
+        except TypeError:
+            # A dataclass that holds lists has a hash of its own: equal values have equal ones.
             return hash(self.value)
 
     def __repr__(self) -> str:

@@ -52,9 +52,8 @@ def insertion_points(x: Array, values: Array, *, side: Literal["left", "right"])
     if not dtypes.is_complex(x.dtype):
         values = _in_order(values)
         if strides and _MANY <= count < 1 << 30:
-            values = materialize_p.bind(values)[
-                0
-            ]  # each stride reads them, and would compute their keys again
+            # Each stride reads the values, and would compute their keys again.
+            (values,) = materialize_p.bind(values)
     if strides and not is_long:
         x = _in_order(x)
         rest = broadcast(x.dtype.type(np.iinfo(x.dtype).max), (2 * strides[0] - 1 - length,))

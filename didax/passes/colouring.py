@@ -109,9 +109,8 @@ def star(graph: Any) -> Any:
     ]
     colours = np.full(graph.shape[0], -1)
     around: list[set[int]] = [set() for _ in neighbours]  # the colours of the neighbours
-    barred: list[set[int]] = [
-        set() for _ in neighbours
-    ]  # those that would make a path with a further neighbour
+    # The colours that would make a path with a further neighbour.
+    barred: list[set[int]] = [set() for _ in neighbours]
     one: list[dict[int, int]] = [{} for _ in neighbours]  # a neighbour of each colour
     for v in sorted(range(len(neighbours)), key=lambda v: -len(neighbours[v])):
         coloured = [w for w in neighbours[v] if colours[w] >= 0]

@@ -29,9 +29,8 @@ from didax.xla.device_text import Partition
 class XlaSharding(xe.Sharding):
     """A sharding as jaxlib's arrays hold it."""
 
-    memory_kind: str | None = (
-        None  # of the class as well: JAX, where it is loaded, makes properties of the base
-    )
+    # Of the class as well: JAX, where it is loaded, makes properties of the base.
+    memory_kind: str | None = None
     _memory_kind: str | None = None
 
     def __init__(self, sharding: Sharding):

@@ -64,9 +64,8 @@ class LU(Factorization):
         outs = [lu_aval, pivots_aval, info_aval(x.aval)]
         if platform() == "cpu":
             out, pivots, info = lapack_call(ctx, "getrf", [x], outs)
-            ok = succeeded(
-                ctx, info, "GE"
-            )  # positive where U is singular: the factors are right nevertheless
+            # The status is positive where U is singular: the factors are right nevertheless.
+            ok = succeeded(ctx, info, "GE")
         else:
             out, pivots, info = cuda_call(ctx, "cusolver_getrf_ffi", [x], outs)
             ok = ctx.op("and", [succeeded(ctx, info, "GE"), lower_has_numbers(ctx, x)])
