@@ -438,11 +438,11 @@ def _write_window(x: Array, window: _StaticWindow, kind: str, values: Any) -> Ar
 
 
 def _scatters(x: ShapedArray, window: _StaticWindow, kind: str, values: Any) -> bool:
-    """Whether a static window is updated by a scatter, whose derivatives of sums and products are shorter.
+    """Whether a static window is updated by a scatter: then several devices exchange less.
 
-    The operand's cotangent of a sum is that of the result as it stands; and several devices exchange less.
+    Derivatives of sums and products are shorter, too: the operand's cotangent of a sum is that of the result.
     """
-    if kind not in ("add", "subtract", "multiply") or window.sizes == x.shape or x.dtype == np.bool_:
+    if kind == "set" or window.sizes == x.shape or x.dtype == np.bool_:
         return False
     if any([not is_symbolic(n) and n > np.iinfo(np.int32).max for n in x.shape]):  # positions have 32 bits
         return False

@@ -30,7 +30,7 @@ from didax.passes.checkify import Condition
 from didax.passes.sparsity import Dependence, everything, grouped, union
 from didax.primitives import padded_windows, split
 from didax.primitives.convert import computed_once, iota
-from didax.primitives.elementwise import add, div, eq, max_, mul, ne, neg, or_
+from didax.primitives.elementwise import add, div, eq, max_, min_, mul, ne, neg, or_
 from didax.primitives.filled import full, zeros
 from didax.primitives.last_writers import write_last
 from didax.primitives.scalars import scalar_like
@@ -59,7 +59,7 @@ from didax.primitives.window_positions import (
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.transforms.transpose import is_undef
 from didax.xla.lowering import materialized
-from didax.xla.text import lower_combination
+from didax.xla.text import keep_nan, lower_combination
 
 _INT32 = np.dtype(np.int32)
 
@@ -451,6 +451,8 @@ def _lower_window(
     ]
     sizes = window_sizes(updates.aval.shape, dims, x.aval.ndim)
     new = lower_combination(ctx, op, ctx.dynamic_slice(x, starts, sizes), ctx.reshape(updates, sizes))
+    if op in ("maximum", "minimum"):
+        new = keep_nan(ctx, new)  # See Note [NaN in extrema]
     return ctx.dynamic_update_slice(x, materialized_update(ctx, new, ()), starts)
 
 
@@ -557,6 +559,10 @@ class ScatterExtremum(Scatter):
     holes = {"transpose": "the operation is not linear"}
     transpose = None  # pyright: ignore[reportAssignmentType]
 
+    def __init__(self, name: str, hlo: str, ufunc: Callable[..., Any], of_two: Primitive):
+        super().__init__(name, hlo, ufunc, "biufc")
+        self.of_two = of_two  # the extremum of an element and an update
+
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         """The tangents of all that attain the extremum, averaged."""
         operand, indices, updates = primals
@@ -565,6 +571,9 @@ class ScatterExtremum(Scatter):
             out = self.bind(*primals, **params)
             return out, Zero(aval_of(out).tangent())
         operand, updates = computed_once(operand, updates)
+        promised = params["unique_indices"] and params["mode"] is not CLIP  # which may move two to one place
+        if promised or _writes_once(aval_of(indices), params["dimension_numbers"]):
+            return self._jvp_of_one(operand, indices, updates, x_dot, u_dot, params)
         out = self.bind(operand, indices, updates, **params)
         shape, dtype = aval_of(updates).shape, aval_of(out).dtype
         zero, one = scalar_like(0, dtype), scalar_like(1, dtype)
@@ -582,11 +591,24 @@ class ScatterExtremum(Scatter):
         shares = total(where(x_wins, instantiate(x_dot), zero), where(u_wins, instantiate(u_dot), zero))
         return out, div(shares, max_(count, one))
 
+    def _jvp_of_one(
+        self, operand: Any, indices: Any, updates: Any, x_dot: Any, u_dot: Any, params: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        """`jvp` where no element meets two updates: only the windows are read, and written back."""
+
+        def read(x: Any) -> Any:
+            return read_back(x, indices, aval_of(updates).shape, params)
+
+        window_dot = Zero(aval_of(updates).tangent()) if type(x_dot) is Zero else read(x_dot)
+        _, new_dot = self.of_two.jvp((read(operand), updates), (window_dot, u_dot))
+        out = self.bind(operand, indices, updates, **params)
+        return out, scatter_p.bind(instantiate(x_dot), indices, instantiate(new_dot), **params)
+
 
 gather_p = Gather("gather")
 scatter_p = Scatter("scatter", None, None, "biufc0x")
 scatter_add_p = ScatterAdd("scatter_add", "add", np.add, lambda ct: ct)
 scatter_sub_p = ScatterAdd("scatter_sub", "subtract", np.subtract, neg)
 scatter_mul_p = ScatterMul("scatter_mul", "multiply", np.multiply, "iufc")
-scatter_min_p = ScatterExtremum("scatter_min", "minimum", np.minimum, "biufc")
-scatter_max_p = ScatterExtremum("scatter_max", "maximum", np.maximum, "biufc")
+scatter_min_p = ScatterExtremum("scatter_min", "minimum", np.minimum, min_)
+scatter_max_p = ScatterExtremum("scatter_max", "maximum", np.maximum, max_)

@@ -42,6 +42,7 @@ TABLE = {
     "gather": (lambda n, x, y: x[n.array([3, 1, 1])] + y[n.array([0, 2, 5])], P("b"), P(None, "a")),
     "sum in a window": (lambda n, x, y: x.at[2:5].add(2.0) * y, P("a"), P("a", "b")),
     "product in a window": (lambda n, x, y: x.at[4:].multiply(y[4:]), P(("a", "b")), P("a", "b")),
+    "extremum in a window": (lambda n, x, y: x.at[2:6].min(y[2:6]), P("b", "a"), P(None, "a")),
     "constant in a window": (lambda n, x, y: x.at[2:5].set(0.0) * y, P("b"), P(None, "b")),
     "pad": (lambda n, x, y: n.pad(x, ((1, 1), (0, 0)))[:8] * y, P("b", "a"), P(None, "a")),
     "one-hot": (lambda n, x, y: ((n.arange(8) % 4)[:, None] == n.arange(8)) @ x + y, P(("a", "b")), P("a")),

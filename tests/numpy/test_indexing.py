@@ -54,6 +54,25 @@ def test_derivatives_where_no_index_repeats(kind: str, traced: bool) -> None:
         check_grads((lambda x, v, fun=fun: fun(x, v, as_concrete(index))) if traced else fun, (x, v), order=1)
 
 
+@pytest.mark.parametrize("index", [np.s_[1:3], np.array([1])], ids=["window", "index"])
+@pytest.mark.parametrize("kind", ["min", "max"])
+def test_extrema_in_windows_keep_nan_and_share_ties(kind: str, index: Any) -> None:
+    x = np.array([1, np.nan, 3, 4], np.float32)
+    v = np.array([2, np.nan], np.float32)[: len(x[index])]
+
+    def total(x: Any, v: Any) -> Any:  # XLA's library of reductions loses NaN
+        return dnp.sum(getattr(at(x)[index], kind)(v))
+
+    assert np.isnan(dx.jit(total)(x, v)) and np.isnan(dx.jit(total)(np.nan_to_num(x), v + np.nan))
+    equal = np.ones(4, np.float32)
+    for gradient in (dx.grad(total, (0, 1)), dx.jit(dx.grad(total, (0, 1)))):
+        by_x, by_v = gradient(equal, equal[index])
+        wanted = equal.copy()
+        wanted[index] = 0.5
+        np.testing.assert_array_equal(by_x, wanted)
+        np.testing.assert_array_equal(by_v, wanted[index])
+
+
 def test_products_where_indices_may_repeat_have_no_derivative_by_the_values() -> None:
     with pytest.raises(MissingRuleError, match=r"indices may repeat(.|\n)*unique_indices=True"):
         dx.grad(lambda v: at(X)[0, np.array([1, 1])].multiply(v).sum())(np.ones(2, np.float32))
