@@ -31,6 +31,7 @@ from didax.passes.sparsity import Dependence, everything, grouped, union
 from didax.primitives import padded_windows, split
 from didax.primitives.convert import computed_once, iota
 from didax.primitives.elementwise import add, div, eq, max_, min_, mul, ne, neg, or_
+from didax.primitives.families import Elementwise
 from didax.primitives.filled import full, zeros
 from didax.primitives.last_writers import write_last
 from didax.primitives.scalars import scalar_like
@@ -559,7 +560,7 @@ class ScatterExtremum(Scatter):
     holes = {"transpose": "the operation is not linear"}
     transpose = None  # pyright: ignore[reportAssignmentType]
 
-    def __init__(self, name: str, hlo: str, ufunc: Callable[..., Any], of_two: Primitive):
+    def __init__(self, name: str, hlo: str, ufunc: Callable[..., Any], of_two: Elementwise):
         super().__init__(name, hlo, ufunc, "biufc")
         self.of_two = of_two  # the extremum of an element and an update
 
