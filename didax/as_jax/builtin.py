@@ -79,6 +79,18 @@ COMPOSED: dict[str, tuple[Callable[..., Any], bool]] = {
 }
 
 
+class Nowhere(Primitive):
+    """One of JAX's primitives that is in no program here: rules for it are taken, and never asked."""
+
+    def __init__(self, name: str):
+        super().__init__(name)
+        self.rules: Any = None
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        rule = f"JAX's primitive {self.name!r} is in no program of Didax's, and cannot be bound."
+        raise NotImplementedError(message(rule, fix="Call the function of jax.lax that it stands for."))
+
+
 class BuiltIn(Primitive):
     """One of Didax's primitives, as JAX has it."""
 
