@@ -13,7 +13,16 @@ from typing import Any
 
 from didax.api.custom import custom_jvp
 from didax.as_jax import jaxprs
-from didax.as_jax.builtin import ATTRIBUTES, COMPOSED, NAMES, BuiltIn, Composed, Nowhere
+from didax.as_jax.builtin import (
+    ATTRIBUTES,
+    COLLECTIVES,
+    COMPOSED,
+    NAMES,
+    BuiltIn,
+    Collective,
+    Composed,
+    Nowhere,
+)
 from didax.as_jax.jaxprs import *  # noqa: F403
 from didax.as_jax.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, SourceInfo, closed_view, evaluate, view
 from didax.as_jax.primitive import Primitive, UserRules
@@ -162,6 +171,7 @@ def _call_with_jvp(fun: Any, jvp: Any, args: Any) -> list[Any]:
 
 CUSTOM = {name: Custom(name, by_name["rules_call"]) for name in ("custom_jvp_call", "custom_vjp_call")}
 HOLDERS: dict[str, type[BuiltIn]] = {
+    **dict.fromkeys(COLLECTIVES, Collective),
     "checkpoint": Remat,
     "jit": Jit,
     "rules_call": Custom,
@@ -216,7 +226,7 @@ def __getattr__(name: str) -> Primitive:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-for _kind in (BuiltIn, Composed, Custom, Holder, Jit, Nowhere, Remat, Scan):
+for _kind in (BuiltIn, Collective, Composed, Custom, Holder, Jit, Nowhere, Remat, Scan):
     _by_name: Any = lambda primitive: (primitive_named, (primitive.name,))
     copyreg.pickle(_kind, _by_name)
 
