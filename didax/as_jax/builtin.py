@@ -45,6 +45,7 @@ FIXED: dict[str, dict[str, Any]] = {
         _XLAS_ACCURACY,
     ),
     "eigh": {"algorithm": None, "sort_eigenvalues": True, "subset_by_index": None},
+    "mul": {"out_dtype": None},
     "qr": {"pivoting": False, "use_magma": None},
     "reshape": {"dimensions": None, "sharding": None},
     "scatter": {"update_consts": (), "update_jaxpr": None},
