@@ -29,8 +29,10 @@ class TracerConversions(Array):
     # Its name in JAX, whose programs may derive classes of their own from tracers.
     _trace: Any = property(lambda self: self.owner, lambda self, trace: setattr(self, "owner", trace))
 
-    def __init__(self, trace: Any, aval: ShapedArray):
-        self.owner, self.aval = trace, aval
+    def __init__(self, trace: Any = None, aval: ShapedArray | None = None):
+        """As in JAX; classes that set both by themselves pass neither."""
+        if aval is not None:
+            self.owner, self.aval = trace, aval
 
     def known(self) -> Any | None:
         """The concrete value behind this tracer, or None where only the type is known."""
