@@ -25,7 +25,7 @@ from didax.api.argnums import (
 )
 from didax.api.autodiff import jvp, vjp
 from didax.api.chunks import checked_size
-from didax.api.flat import check_callable, flatten_arguments
+from didax.api.flat import check_callable, flatten_arguments, narrowed_scalar
 from didax.api.static import as_numbers
 from didax.api.vmap import vmap
 from didax.core import dtypes, pytree
@@ -79,7 +79,7 @@ def _jacfwd(
     @wraps(fun)
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
         chosen = _checked_arguments(caller, fun, numbers, args, holomorphic, forward=True)
-        x = tuple(args[i] for i in chosen)
+        x = pytree.map(narrowed_scalar, tuple(args[i] for i in chosen))
         aux_leaves, aux_tree = pytree.flatten(())
 
         def push(x_dot: Any) -> Any:
@@ -143,7 +143,7 @@ def _jacrev(
     @wraps(fun)
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
         chosen = _checked_arguments(caller, fun, numbers, args, holomorphic, allow_int=allow_int)
-        x = tuple(args[i] for i in chosen)
+        x = pytree.map(narrowed_scalar, tuple(args[i] for i in chosen))
         out, pull, *aux = vjp(as_function_of(chosen, fun, args, kwargs), *x, has_aux=has_aux)
         check_results_differentiable(caller, fun, out, holomorphic)
         rows = _mapped_basis(pull, out, 0, chunk_size)

@@ -15,6 +15,7 @@ from didax import lax
 from didax.as_jax.primitive import Primitive
 from didax.core.errors import message
 from didax.core.primitive import Primitive as DidaxPrimitive
+from didax.primitives.collectives import axis_names
 
 # Parameters that only JAX has, with the one value that they can have here.
 _NOT_SHARDED = {"sharding": None}
@@ -44,6 +45,7 @@ FIXED: dict[str, dict[str, Any]] = {
         _XLAS_ACCURACY,
     ),
     "eigh": {"algorithm": None, "sort_eigenvalues": True, "subset_by_index": None},
+    "mul": {"out_dtype": None},
     "qr": {"pivoting": False, "use_magma": None},
     "reshape": {"dimensions": None, "sharding": None},
     "scatter": {"update_consts": (), "update_jaxpr": None},
@@ -79,6 +81,18 @@ COMPOSED: dict[str, tuple[Callable[..., Any], bool]] = {
 }
 
 
+class Nowhere(Primitive):
+    """One of JAX's primitives that is in no program here: rules for it are taken, and never asked."""
+
+    def __init__(self, name: str):
+        super().__init__(name)
+        self.rules: Any = None
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        rule = f"JAX's primitive {self.name!r} is in no program of Didax's, and cannot be bound."
+        raise NotImplementedError(message(rule, fix="Call the function of jax.lax that it stands for."))
+
+
 class BuiltIn(Primitive):
     """One of Didax's primitives, as JAX has it."""
 
@@ -107,6 +121,48 @@ class BuiltIn(Primitive):
                     message(rule, f"{name}: {given!r:.200}", fix=f"Pass {name}={value!r}, or leave it out.")
                 )
         return own
+
+
+# For each collective: JAX's names of parameters by Didax's, and what only JAX has.
+COLLECTIVES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
+    **dict.fromkeys(["psum", "pmax", "pmin"], ({"axis_name": "axes"}, {"axis_index_groups": None})),
+    "all_gather": ({"dimension": "all_gather_dimension"}, {"axis_index_groups": None, "tiled": True}),
+    "all_to_all": ({"dimension": "split_axis"}, {"axis_index_groups": None, "tiled": True}),
+    "axis_index": ({}, {}),
+    "ppermute": ({}, {}),
+    "reduce_scatter": ({"dimension": "scatter_dimension"}, {"axis_index_groups": None, "tiled": True}),
+}
+_WITH_SIZE = ("all_gather", "reduce_scatter")  # whose parameters in JAX have the size of the axis
+
+
+class Collective(BuiltIn):
+    """A collective, whose parameters have other names in JAX, and mostly the names of axes in a tuple."""
+
+    def to_jax(self, params: dict[str, Any]) -> dict[str, Any]:
+        own, (names, more) = dict(params), COLLECTIVES[self.rules.name]
+        if self.rules.name not in ("all_to_all", "axis_index"):
+            own["axis_name"] = axis_names(own["axis_name"])
+        if self.rules.name not in _WITH_SIZE:
+            del own["axis_size"]
+        if self.rules.name == "all_to_all":
+            own["concat_axis"] = own["dimension"]
+        return {**more, **{names.get(name, name): value for name, value in own.items()}}
+
+    def to_didax(self, params: dict[str, Any]) -> dict[str, Any]:
+        names, _ = COLLECTIVES[self.rules.name]
+        own = {own: params[theirs] for own, theirs in names.items() if theirs in params}
+        rest = {name: value for name, value in params.items() if name not in names.values()}
+        wanted = {"tiled": True, "concat_axis": params.get("split_axis")}
+        for name in ("tiled", "concat_axis"):
+            if rest.pop(name, wanted[name]) != wanted[name]:
+                rule = f"The parameter {name} of {self.name!r} has one value in Didax."
+                raise NotImplementedError(
+                    message(rule, fix=f"Call jax.lax.{self.name}, which composes the others.")
+                )
+        if rest.get("axis_index_groups") is None:
+            rest.pop("axis_index_groups", None)
+        own = {**rest, **own}
+        return {"axis_size": lax.axis_size(own["axis_name"]), **own}
 
 
 class Composed(Primitive):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from didax.as_jax.hook import JAX_VERSION, find, install, is_module, names_of_jax
-from didax.as_jax.table import DIFFERENT
+from didax.as_jax.table import difference
 
 
 class Use(NamedTuple):
@@ -50,8 +50,8 @@ def report(paths: Sequence[str]) -> int:
         line = f"  {name}  ({len(places)}: {', '.join(places[:3])}{', ...' if len(places) > 3 else ''})"
         if reason is not None:
             (missing if in_jax(name) else unknown).append(line)
-        elif name in DIFFERENT:
-            different.append(f"{line}: {DIFFERENT[name]}")
+        elif (text := difference(name)) is not None:
+            different.append(f"{line}: {text}")
         else:
             there.append(f"  {name}")
     for title, lines in groups.items():

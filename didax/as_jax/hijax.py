@@ -179,7 +179,7 @@ class HiPrimitive:
             fix = "Use jax.custom_jvp, or a class without the method jvp."
             raise NotImplementedError(message(rule, f"operation: {type(self).__qualname__}", fix=fix))
 
-    def bind_with_trace(self, trace: Trace, args: Any, params: dict[str, Any]) -> Any:
+    def bind_with_trace(self, trace: Trace, args: Any, avals: Any, params: dict[str, Any], /) -> Any:
         """Do it under that trace."""
         with set_current_trace(trace):
             return self.bind(*args, **params)

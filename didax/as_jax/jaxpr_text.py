@@ -39,6 +39,7 @@ HIDDEN: dict[str, dict[str, Any]] = {
         "donated_invars": ..., "inline": False, "keep_unused": False, "in_shardings": ..., "out_shardings": ...,
         "in_layouts": ..., "out_layouts": ..., "ctx_mesh": None, "compiler_options_kvs": (),
     },
+    "mul": {"out_dtype": None},
     "": {"accuracy": None},
 }  # fmt: skip
 RENAMED = {"jvp_jaxpr_fun": "jvp", "fwd_jaxpr_thunk": "fwd"}

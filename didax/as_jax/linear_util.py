@@ -19,8 +19,9 @@ from didax.core.avals import ShapedArray, aval_of
 
 __all__ = [
     "Store", "StoreException", "WrappedFun", "argnums_partial", "debug_info", "donation_vector", "flatten_axes",
-    "flatten_fun", "flatten_fun_nokwargs", "rebase_donate_argnums", "safe_map", "safe_zip", "shaped_abstractify",
-    "transformation", "transformation2", "transformation_with_aux", "transformation_with_aux2", "wrap_init",
+    "flatten_fun", "flatten_fun_nokwargs", "merge_linear_aux", "rebase_donate_argnums", "safe_map", "safe_zip",
+    "shaped_abstractify", "transformation", "transformation2", "transformation_with_aux", "transformation_with_aux2",
+    "wrap_init",
 ]  # fmt: skip
 
 
@@ -39,6 +40,9 @@ class Store:
         if self._told:
             raise StoreException("Store occupied")
         self._told.append(value)
+
+    def __bool__(self) -> bool:
+        return bool(self._told)
 
     @property
     def val(self) -> Any:
@@ -90,6 +94,14 @@ def _of_function(transform: Callable[..., Any]) -> Callable[..., Any]:
         return transform(gen, *given) if given else functools.partial(transform, gen)
 
     return curried
+
+
+def merge_linear_aux(first: Store, second: Store) -> tuple[bool, Any]:
+    """What one of two transformations told, of which one has run; and whether it was the first."""
+    told = [bool(store) for store in (first, second)]
+    if told[0] == told[1]:
+        raise StoreException("neither store occupied" if not told[0] else "both stores occupied")
+    return told[0], (first if told[0] else second).val
 
 
 @_of_function

@@ -25,7 +25,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import narrowed
 from didax.core.errors import message
 from didax.core.primitive import Primitive as DidaxPrimitive
-from didax.core.tracing import current_trace
+from didax.core.tracing import current_trace, set_current_trace
 from didax.tree_util import register_pytree_node
 
 
@@ -93,9 +93,10 @@ class Primitive:
         """Apply it under the current trace."""
         return self.rules.bind(*args, **self.to_didax(params))
 
-    def bind_with_trace(self, trace: Any, args: Any, params: dict[str, Any]) -> Any:
+    def bind_with_trace(self, trace: Any, args: Any, avals: Any, params: dict[str, Any], /) -> Any:
         """Apply it under that trace."""
-        return trace.process(self.rules, tuple(args), self.to_didax(params))
+        with set_current_trace(trace):
+            return self.bind(*args, **params)
 
     def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
         """The keywords of `bind` for the parameters of an equation."""

@@ -46,6 +46,29 @@ class ExtendedDType:
     """
 
 
+class _Typed:
+    """A number with a dtype, to which JAX pins what it is given while it traces. Didax makes none."""
+
+    dtype: DType
+
+    def __new__(cls, value: Any, dtype: Any) -> Any:
+        made: Any = super().__new__(cls, value)  # type: ignore[call-arg]  # int, float or complex comes next
+        made.dtype = np.dtype(dtype)
+        return made
+
+
+class TypedInt(_Typed, int):
+    """An integer with a dtype."""
+
+
+class TypedFloat(_Typed, float):
+    """A float with a dtype."""
+
+
+class TypedComplex(_Typed, complex):
+    """A complex number with a dtype."""
+
+
 class EArray:
     """An array of a dtype made in JAX's private way."""
 

@@ -11,11 +11,22 @@ from __future__ import annotations
 import copyreg
 from typing import Any
 
+from didax.api.custom import custom_jvp
 from didax.as_jax import jaxprs
-from didax.as_jax.builtin import ATTRIBUTES, COMPOSED, NAMES, BuiltIn, Composed
+from didax.as_jax.builtin import (
+    ATTRIBUTES,
+    COLLECTIVES,
+    COMPOSED,
+    NAMES,
+    BuiltIn,
+    Collective,
+    Composed,
+    Nowhere,
+)
 from didax.as_jax.jaxprs import *  # noqa: F403
 from didax.as_jax.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, SourceInfo, closed_view, evaluate, view
 from didax.as_jax.primitive import Primitive, UserRules
+from didax.as_jax.table import NOWHERE
 from didax.core import jaxpr as core
 from didax.core.errors import message
 from didax.core.given import give
@@ -29,7 +40,9 @@ __all__ += jaxprs.__all__
 def _closed(value: Any) -> Any:
     """A parameter with the programs in it closed."""
     if isinstance(value, core.Jaxpr):
-        return ClosedJaxpr(view(value))
+        if value.seen is None:  # libraries find what they made of a program by the identity of the program
+            value.seen = ClosedJaxpr(view(value))
+        return value.seen
     if isinstance(value, tuple) and any(isinstance(item, core.Jaxpr) for item in value):
         return tuple([_closed(item) for item in value])
     return value
@@ -123,6 +136,12 @@ class Custom(BuiltIn):
             "out_trees": None,
         }
 
+    def bind(self, *args: Any, **params: Any) -> Any:
+        if self.name == "custom_jvp_call" and "subfuns" in params:
+            fun, jvp = params["subfuns"]
+            return _call_with_jvp(fun, jvp, args)
+        return super().bind(*args, **params)
+
     def to_didax(self, params: dict[str, Any]) -> dict[str, Any]:
         held = params.get("jvp_jaxpr_fun", params.get("fwd_jaxpr_thunk"))
         if not isinstance(held, TheRules):
@@ -137,8 +156,22 @@ class Custom(BuiltIn):
         return {"jaxpr": _own(params["call_jaxpr"]), "rules": held.rules}
 
 
+def _call_with_jvp(fun: Any, jvp: Any, args: Any) -> list[Any]:
+    """A call of a function of a flat list; `jvp` takes primals, then tangents, and returns results, then tangents."""
+    function = custom_jvp(lambda *xs: list(fun.call_wrapped(*xs)))
+
+    @function.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        outs = list(jvp.call_wrapped(*primals, *tangents))
+        half = len(outs) // 2
+        return outs[:half], outs[half:]
+
+    return function(*args)
+
+
 CUSTOM = {name: Custom(name, by_name["rules_call"]) for name in ("custom_jvp_call", "custom_vjp_call")}
 HOLDERS: dict[str, type[BuiltIn]] = {
+    **dict.fromkeys(COLLECTIVES, Collective),
     "checkpoint": Remat,
     "jit": Jit,
     "rules_call": Custom,
@@ -179,6 +212,8 @@ def primitive_named(name: str) -> Primitive:
     own = ATTRIBUTES.get(own, own)
     if own in COMPOSED and own not in _views:
         _views[own] = Composed(own, *COMPOSED[own])
+    if own in NOWHERE and own not in _views:
+        _views[own] = Nowhere(own)
     return _views[own] if own in _views else view_of(by_name[own])
 
 
@@ -191,7 +226,7 @@ def __getattr__(name: str) -> Primitive:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-for _kind in (BuiltIn, Composed, Custom, Holder, Jit, Remat, Scan):
+for _kind in (BuiltIn, Collective, Composed, Custom, Holder, Jit, Nowhere, Remat, Scan):
     _by_name: Any = lambda primitive: (primitive_named, (primitive.name,))
     copyreg.pickle(_kind, _by_name)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 _JAXPRS, _CORE, _SMALL = "didax.as_jax.programs", "didax.as_jax.core_names", "didax.as_jax.small"
 _LINEAR_UTIL, _PRIMITIVE = "didax.as_jax.linear_util", "didax.as_jax.primitive"
 _BUILTIN = _JAXPRS
+_TRACES = "didax.as_jax.own_traces"
 _HIJAX, _HIGH = "didax.as_jax.hijax", "didax.as_jax.high_arguments"
 
 
@@ -20,6 +21,7 @@ _ALL_CORE = {
     "*": f"{_JAXPRS} {_CORE}",
     **_from(_CORE, "get_aval find_top_trace"),
     **_from(_JAXPRS, "eval_jaxpr"),
+    **_from(_TRACES, "Trace TraceTag"),
 }
 
 HOMES: dict[str, dict[str, str]] = {
@@ -91,7 +93,9 @@ PRIVATE: dict[str, dict[str, str]] = {
     },
     "jax._src.compiler": _from(_P, "backend_compile backend_compile_and_load"),
     "jax._src.core": {
-        **_from(_CORE, "trace_state_clean get_aval"),
+        **_from(_CORE, "AbstractValue get_aval set_current_trace take_current_trace trace_state_clean"),
+        **_from(_JAXPRS, "jaxpr_as_fun"),
+        **_from(_TRACES, "Trace TraceTag"),
         "ShapedArray": "didax.core.avals",
         "Tracer": "didax.core.tracing",
         "physical_aval": _P,
@@ -105,6 +109,8 @@ PRIVATE: dict[str, dict[str, str]] = {
     "jax._src.earray": _from(_P, "EArray"),
     "jax._src.flatten_util": _from("didax.flatten_util", "ravel_pytree"),
     "jax._src.interpreters.pxla": _from(_P, "global_result_handlers"),
+    "jax._src.literals": _from(_P, "TypedComplex TypedFloat TypedInt"),
+    "jax._src.pjit": _from(_BUILTIN, "jit_p"),
     "jax._src.public_test_util": _from(
         "didax.as_jax.test_util", "check_close check_grads check_jvp check_vjp"
     ),
@@ -133,6 +139,14 @@ REFUSED = {
 JAXLIB = {"jax.extend.mlir.dialects": "jaxlib.mlir.dialects", "jax.extend.mlir.ir": "jaxlib.mlir.ir",
           "jax.extend.mlir.passmanager": "jaxlib.mlir.passmanager"}  # fmt: skip
 
+# Primitives of JAX whose functions Didax composes: no program has them.
+NOWHERE = frozenset(
+    [
+        "after_all", "approx_top_k", "create_token", "device_put", "eq_to", "le_to", "lt_to", "ragged_all_to_all",
+        "reduce", "reduce_window", "select_and_gather_add", "select_and_scatter", "select_and_scatter_add",
+    ]
+)  # fmt: skip
+
 # What is there and differs, as far as a program notices it under the layer. `docs/from-jax.md` has the same table.
 DIFFERENT = {
     "jax.random.gamma": "16-bit floats are drawn in 32 bits: other numbers",
@@ -150,6 +164,7 @@ DIFFERENT = {
     "jax.lax.platform_dependent": "decides while it is traced: a process has one platform",
     "jax.lax.approx_max_k": "exact",
     "jax.lax.approx_min_k": "exact",
+    "jax.core.Trace": "process_custom_vjp_call gets rules that Didax alone runs; the function itself can be called",
     "jax.extend.backend.clear_backends": "forgets compiled programs; the client stays",
     "jax.experimental.colocated_python.colocated_python": "raises: it runs Python on the hosts of TPUs",
     "jax.experimental.compute_on.compute_on": "has no effect: the block runs where the program does",
@@ -160,3 +175,10 @@ DIFFERENT = {
     "jax.experimental.hijax.MutableHiType": "as HiType; a value that a function closes over keeps its structure",
     "jax.experimental.hijax.VJPHiPrimitive": "runs as a function with rules; where one is missing, expand is followed",
 }
+
+
+def difference(name: str) -> str | None:
+    """What differs about a name that is there; None where nothing does."""
+    if name.removeprefix("jax.lax.").removesuffix("_p") in NOWHERE:
+        return "is in no program: rules for it are taken, and never asked"
+    return DIFFERENT.get(name)

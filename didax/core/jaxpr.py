@@ -99,7 +99,7 @@ class Eqn:
 class Jaxpr:
     """A typed, closed program: inputs, equations in order, outputs."""
 
-    __slots__ = ("__weakref__", "_axis_names", "_effects", "eqns", "invars", "name", "outvars")
+    __slots__ = ("__weakref__", "_axis_names", "_effects", "eqns", "invars", "name", "outvars", "seen")
     __repr__ = given_by("didax.core.jaxpr_print")
 
     def __init__(self, invars: Sequence[Var], eqns: Sequence[Eqn], outvars: Sequence[Atom], name: str = ""):
@@ -109,6 +109,7 @@ class Jaxpr:
         self.name = name
         self._axis_names: frozenset[str] | None = None
         self._effects: Effects | None = None
+        self.seen: Any = None  # in another library's form (as_jax/programs.py)
 
     @property
     def in_avals(self) -> tuple[ShapedArray, ...]:

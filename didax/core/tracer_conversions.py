@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from didax.core.avals import ShapedArray
 from didax.core.errors import (
     ConcretizationTypeError,
     TracerArrayConversionError,
@@ -24,6 +25,14 @@ class TracerConversions(Array):
     """The base class of tracers that has their conversions."""
 
     __slots__ = ()
+    owner: Any
+    # Its name in JAX, whose programs may derive classes of their own from tracers.
+    _trace: Any = property(lambda self: self.owner, lambda self, trace: setattr(self, "owner", trace))
+
+    def __init__(self, trace: Any = None, aval: ShapedArray | None = None):
+        """As in JAX; classes that set both by themselves pass neither."""
+        if aval is not None:
+            self.owner, self.aval = trace, aval
 
     def known(self) -> Any | None:
         """The concrete value behind this tracer, or None where only the type is known."""

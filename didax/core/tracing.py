@@ -70,7 +70,6 @@ class Tracer(TracerConversions):
 
     __slots__ = ("__weakref__", "owner")
     owner: Trace  # not "trace", which is a method of arrays
-    _trace: Any = property(lambda self: self.owner)  # its name in JAX
 
     def known(self) -> Any | None:
         """The concrete value behind this tracer, or None where only the type is known."""

@@ -18,6 +18,7 @@ import numpy as np
 
 import didax.numpy as dnp
 from didax import lax
+from didax.api.flat import narrowed_scalar
 from didax.api.results import array_function
 from didax.api.vmap import vmap
 from didax.core import dtypes, sharding
@@ -398,6 +399,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
     """
     check("poisson", "lam", lam, lambda v: v >= 0, "of at least 0")
     out = dtype_of_counts("poisson", dtype, "i")
+    lam = narrowed_scalar(lam)
     wide = _float_for(aval_of(lam).dtype)
     words, shape, _ = arguments("poisson", key, common_shape("poisson", shape, lam=lam), wide)
     (lam,) = parameters("poisson", shape, wide, lam=lam)
@@ -480,6 +482,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
     """
     check("binomial", "n", n, lambda v: v >= 0, "of at least 0")
     check("binomial", "p", p, lambda v: (v >= 0) & (v <= 1), "between 0 and 1")
+    p = narrowed_scalar(p)
     words, shape, dtype = arguments("binomial", key, common_shape("binomial", shape, n=n, p=p), dtype)
     fine = (
         _float_for(aval_of(p).dtype)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from didax.api.flat import narrowed_scalar
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.avals import aval_of
@@ -305,6 +306,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: Any = "low") -> A
     >>> random.bernoulli(random.key(0), 0.3, (3,)).dtype
     dtype('bool')
     """
+    p = narrowed_scalar(p)
     aval = aval_of(p)
     if not dtypes.is_float(aval.dtype):
         raise TypeError(

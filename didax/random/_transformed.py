@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.flat import narrowed_scalar
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.avals import aval_of
@@ -356,7 +357,7 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
     dtype('int32')
     """
     check("geometric", "p", p, lambda v: (v > 0) & (v <= 1), "in (0, 1]")
-    out = dtype_of_counts("geometric", dtype, "i")
+    p, out = narrowed_scalar(p), dtype_of_counts("geometric", dtype, "i")
     float_dtype = np.dtype(np.float64 if aval_of(p).dtype == np.float64 else np.float32)
     words, shape, _ = arguments("geometric", key, common_shape("geometric", shape, p=p), float_dtype)
     (p,) = parameters("geometric", shape, float_dtype, p=p)

@@ -2,7 +2,7 @@
 
     interpret(jaxpr, args, apply)        `eval_jaxpr`, where `apply(eqn, inputs)` says what an equation results in
     rewritten(jaxpr, apply, what=...)    the same program, with each equation replaced by what `apply` binds
-    trace_closed(fun, in_avals)          the program of a function that captures no arrays
+    trace_closed(fun, in_avals)          the program of a function
 
 What the values are is the pass's affair: arrays, tracers, or what is known of them (`passes/sparsity.py`).
 Read next: `didax/passes/physical.py`, a rewriting pass, and `didax/passes/uneven.py`, which has both kinds.
@@ -14,8 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from didax.core.avals import ShapedArray
+from didax.core.given import given_by
 from didax.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from didax.core.source import follows_equations
+from didax.core.tracing import Tracer, leaked
 from didax.transforms.staging import trace_to_jaxpr
 
 Apply = Callable[[Eqn, list[Any]], Sequence[Any]]  # the results of an equation, from what its inputs are
@@ -45,6 +47,24 @@ def rewritten(
     return trace_closed(lambda *args: interpret(jaxpr, args, apply), avals, what=what, name=jaxpr.name)
 
 
+class Constants:
+    """Arrays as equations."""
+
+    equation: Any = given_by("didax.primitives.custom.constant")
+
+
+def with_constants(jaxpr: Jaxpr, captured: Sequence[Any]) -> Jaxpr:
+    """The jaxpr with the values of its leading inputs written into it."""
+    if not captured:
+        return jaxpr
+    for x in captured:
+        if isinstance(x, Tracer):
+            raise leaked(x)
+    n = len(captured)
+    eqns = [Constants.equation(var, x) for var, x in zip(jaxpr.invars, captured, strict=False)]
+    return Jaxpr(jaxpr.invars[n:], [*eqns, *jaxpr.eqns], jaxpr.outvars, jaxpr.name)
+
+
 def trace_closed(
     fun: Callable[..., Sequence[Any]],
     in_avals: Sequence[ShapedArray],
@@ -52,7 +72,9 @@ def trace_closed(
     what: str = "a loop",
     name: str | None = None,
 ) -> Jaxpr:
-    """The jaxpr of a function that captures no arrays; errors call it `what`. Its `name` is that of the function."""
-    new, captured = trace_to_jaxpr(fun, in_avals, what=what)
-    assert not captured, "jaxprs are closed"
+    """The jaxpr of a function; errors call it `what`. Its `name` is that of the function.
+
+    Arrays that it captures, as rules of users' primitives may, are written into the jaxpr.
+    """
+    new = with_constants(*trace_to_jaxpr(fun, in_avals, what=what))
     return new if name is None else Jaxpr(new.invars, new.eqns, new.outvars, name)

@@ -642,3 +642,9 @@ def test_cotangents_of_strong_results_are_strong():
         assert not jit(lambda: dx.vjp(lambda x: 3.0 * x, x)[1](1.0)[0])().weak_type
         assert not jit(lambda: dx.linear_transpose(lambda x: 3.0 * x, x)(1.0)[0])().weak_type
         assert jit(lambda: dx.linear_transpose(lambda x: 3.0 * x, 1.0)(1.0)[0])().weak_type
+
+
+def test_jacobians_at_a_number_of_numpy() -> None:
+    x = np.float64(0.5)
+    for derivative in (dx.jacfwd(lambda x: x**2), dx.jacrev(lambda x: x**2), dx.hessian(lambda x: x**3 / 3)):
+        assert derivative(x).dtype == np.float32 and float(derivative(x)) == 1

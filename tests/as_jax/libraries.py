@@ -25,6 +25,7 @@ DISTRIBUTIONS = {
     "optax": "optax", "chex": "chex", "equinox": "equinox", "lineax": "lineax", "optimistix": "optimistix",
     "diffrax": "diffrax", "linen": "flax", "nnx": "flax", "blackjax": "blackjax", "numpyro": "numpyro",
     "distrax": "distrax", "jaxtyping": "jaxtyping", "einops": "einops", "orbax": "orbax-checkpoint",
+    "quax": "quax",
 }  # fmt: skip
 
 

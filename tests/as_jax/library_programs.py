@@ -220,5 +220,48 @@ def numpyro():
     yield dist.GammaPoisson(2.0, 0.5).sample(jax.random.PRNGKey(2), (4,)).astype("float32")
 
 
+def quax():
+    """An array that knows its unit and one of low rank, in functions that know neither."""
+    import equinox as eqx
+    import quax
+    from quax.examples import lora
+
+    class Length(quax.ArrayValue):
+        metres: jax.Array
+        power: int = eqx.field(static=True)
+
+        def aval(self):
+            return jax.core.ShapedArray(self.metres.shape, self.metres.dtype)
+
+        def materialise(self):
+            raise ValueError("a length is no number")
+
+    @quax.register(jax.lax.mul_p)
+    def times(x: Length, y: Length, **_):
+        return Length(x.metres * y.metres, x.power + y.power)
+
+    @quax.register(jax.lax.reduce_sum_p)
+    def total(x: Length, *, axes, **_):
+        return Length(jnp.sum(x.metres, axes), x.power)
+
+    area = quax.quaxify(jax.jit(lambda x, y: jnp.sum(x * y)))(
+        *[Length(jnp.arange(1.0, 4.0) * n, 1) for n in (1, 2)]
+    )
+    yield from (area.metres, jnp.array(area.power))
+    layer = eqx.nn.Linear(3, 4, key=jax.random.key(0))
+    layer = lora.loraify(layer, rank=2, key=jax.random.key(1))
+
+    @eqx.filter_grad
+    def slope(layer, x):
+        return jnp.sum(jax.nn.relu(quax.quaxify(layer)(x)) ** 2)
+
+    x = jnp.arange(3.0)
+    yield quax.quaxify(layer)(x)
+    yield from jax.tree.leaves(slope(layer, x))
+    yield quax.quaxify(lambda f, x: jax.lax.scan(lambda c, _: (jnp.tanh(f(c)[:3]), c[0]), x, None, 4))(
+        layer, x
+    )[0]
+
+
 found = [jax.tree.map(lambda x: x.tolist(), out) for out in globals()[sys.argv[1]]()]
 print(json.dumps(jax.tree.leaves(found)))

@@ -258,3 +258,40 @@ def test_numbers_are_recorded_by_who_stages_alone() -> None:
     assert {id(x) for x in inner} >= {id(second)} and {id(x) for x in outer} >= {id(first), id(second)}
     assert id(made_elsewhere[0]) not in {id(x) for x in outer} and all(not x.shape for x in outer)
     assert written_numbers.array is ConcreteArray
+
+
+def collectives(n):
+    """Collectives over an axis of two, on a vector of four."""
+    return {
+        "psum": lambda x: n.lax.psum(x, "i"),
+        "pmax": lambda x: n.lax.pmax(x, ("i",)),
+        "ppermute": lambda x: n.lax.ppermute(x, "i", [(0, 1), (1, 0)]),
+        "all_gather": lambda x: n.lax.all_gather(x, "i", tiled=True),
+        "reduce_scatter": lambda x: n.lax.psum_scatter(x, "i", tiled=True),
+        "all_to_all": lambda x: n.lax.all_to_all(x, "i", 0, 0, tiled=True),
+        "axis_index": lambda x: x * n.lax.axis_index("i"),
+    }
+
+
+@pytest.mark.parametrize("name", collectives(jax))
+def test_collectives_have_jaxs_parameters_and_are_bound_with_them(name: str) -> None:
+    x = np.arange(4, dtype="float32")
+    ours, theirs = (
+        make(collectives(n)[name], axis_env=[("i", 2)])(x).eqns[0]
+        for n, make in ((dx, jaxprs.make_jaxpr), (jax, jax.make_jaxpr))
+    )
+    assert ours.primitive.name == theirs.primitive.name == name and ours.params == theirs.params
+    if name != "axis_index":
+        xs = np.stack([x, x * x])
+        bound = dx.vmap(lambda x: ours.primitive.bind(x, **theirs.params), axis_name="i")(xs)
+        np.testing.assert_array_equal(bound, dx.vmap(collectives(dx)[name], axis_name="i")(xs))
+
+
+def test_collectives_that_didax_composes_are_refused() -> None:
+    params = {"all_gather_dimension": 0, "axis_name": ("i",), "axis_size": 2, "tiled": False}
+    with pytest.raises(
+        NotImplementedError, match=r"tiled of 'all_gather' has one value.*\n.*jax.lax.all_gather"
+    ):
+        dx.vmap(lambda x: programs.primitive_named("all_gather").bind(x, **params), axis_name="i")(
+            np.ones((2, 3))
+        )

@@ -490,3 +490,10 @@ def test_many_gamma_numbers_are_those_of_few(monkeypatch: pytest.MonkeyPatch) ->
         assert ("cumsum" in text) == in_places
     monkeypatch.setattr(sharding, "in_use", True)
     assert "cumsum" not in str(dx.make_jaxpr(lambda key: random.gamma(key, 2.0, (16385,)))(random.key(0)))
+
+
+@pytest.mark.parametrize("name", ["bernoulli", "poisson", "geometric", "binomial"])
+def test_a_parameter_from_numpy_has_the_default_width(name: str) -> None:
+    trials = (10,) if name == "binomial" else ()
+    drawn = [getattr(random, name)(random.key(0), *trials, p, shape=(30,)) for p in (0.3, np.float64(0.3))]
+    assert drawn[0].dtype == drawn[1].dtype and (drawn[0] == drawn[1]).all()

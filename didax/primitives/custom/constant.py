@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.jaxpr import Eqn
+from didax.core.given import give
+from didax.core.jaxpr import Eqn, Var
 from didax.core.primitive import Primitive, eager_trace
 from didax.core.tracing import set_current_trace
 from didax.primitives.keys import random_unwrap_p
+from didax.transforms.rewriting import Constants
 
 
 class Held:
@@ -56,3 +58,9 @@ class Constant(Primitive):
 
 
 constant_p = Constant("constant")
+
+
+@give(Constants, "equation")
+def equation(var: Var, value: Any) -> Eqn:
+    """`var = value`."""
+    return Eqn(constant_p, [], {"held": Held(value)}, [var])
