@@ -156,12 +156,18 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: Any = None) -> An
 
 
 def unit_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Return floats in [0, 1): floats in [1, 2) with random mantissas, minus 1."""
+    """Return floats in [0, 1)."""
     info = dtypes.finfo(dtype)
     width = 8 if info.nmant < 8 else info.bits  # as many bits as the mantissa needs
+    return floats_of_bits(random_bits_p.bind(words, shape=shape, bit_width=width), dtype)
+
+
+def floats_of_bits(bits: Any, dtype: np.dtype[Any]) -> Any:
+    """Return floats in [0, 1): floats in [1, 2) with mantissas of random bits, minus 1."""
+    info = dtypes.finfo(dtype)
     word = np.dtype(f"uint{info.bits}")
-    drawn = convert_element_type(random_bits_p.bind(words, shape=shape, bit_width=width), word)
-    mantissa = shift_right_logical.bind(drawn, word.type(width - info.nmant))
+    drawn = convert_element_type(bits, word)
+    mantissa = shift_right_logical.bind(drawn, word.type(8 * aval_of(bits).dtype.itemsize - info.nmant))
     one = dtype.type(1)
     floats = bitcast_convert_type_p.bind(or_.bind(mantissa, one.view(word)), new_dtype=dtype)
     return sub.bind(floats, one)
