@@ -114,6 +114,8 @@ def _twice(
     all. Backward from there, an element leaves at its last accepted candidate. So an element takes part in some 2.3
     rounds. Both directions run the same code, so that a candidate is accepted in both or in neither.
     """
+    if impl_of(aval_of(words).dtype) is not None:
+        words = random_unwrap_p.bind(words)  # one use, though both directions draw from the same keys
     like = parameters[0]
     n = aval_of(like).size
     block = n // _BLOCKS
@@ -164,9 +166,7 @@ def _twice(
 
 
 def _floats_at(words: Any, positions: Any, dtype: np.dtype[Any]) -> Any:
-    """The elements at these positions of what `unit_floats` draws from one key of threefry."""
-    if impl_of(aval_of(words).dtype) is not None:
-        words = random_unwrap_p.bind(words)
+    """The elements at these positions of what `unit_floats` draws, from the words of one key of threefry."""
     low = positions.astype(np.uint32)
     k0, k1 = (dnp.broadcast_to(words[i], low.shape) for i in (0, 1))
     first, second = threefry2x32_p.bind(k0, k1, dnp.zeros_like(low), low)
