@@ -19,6 +19,7 @@ from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.dims import is_symbolic
 from didax.core.errors import ArgumentError, message
+from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.primitives.convert import bitcast_convert_type_p, convert_element_type, materialize_p
@@ -504,7 +505,11 @@ def _dtype_error(name: str, dtype: np.dtype[Any], wanted: str) -> ArgumentError:
 def parameters(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], **values: Any) -> list[Any]:
     """Return parameters of a distribution in its dtype, broadcast to its shape; scalars stay scalars."""
     found: list[Any] = []
+    traced = current_trace_var.get() is not eager_trace
     for parameter, x in values.items():
+        if type(x) in _PYTHON_SCALARS and not traced:
+            found.append(_scalar(x, x == 0 and math.copysign(1.0, x) < 0, dtype))
+            continue
         aval = aval_of(x)
         if dtypes.is_complex(aval.dtype) and not dtypes.is_complex(dtype):
             rule = f"{name} takes real numbers as parameters: a cast would drop the imaginary part."
@@ -524,6 +529,15 @@ def parameters(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], **values
         # An array keeps its dtype in what follows; a NumPy scalar might be narrowed.
         found.append(_broadcast(x if isinstance(x, Array) else as_concrete(x), shape))
     return found
+
+
+@functools.lru_cache(256, typed=True)
+def _scalar(x: bool | int | float, is_negative_zero: bool, dtype: np.dtype[Any]) -> Any:
+    """A Python scalar as an array, whose buffer is made once; negative zeros equal zeros, so the key says which."""
+    return as_concrete(scalar_like(x, dtype))
+
+
+on_clear(_scalar.cache_clear)
 
 
 def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
