@@ -239,6 +239,14 @@ def test_large_cotangents_are_on_the_left_of_what_they_are_summed_with() -> None
     np.testing.assert_array_equal(found, np.einsum("km,bkn->mbn", x, y))
 
 
+@pytest.mark.parametrize(("rows", "contract"), [(8, "[1, 2] x [2, 0]"), (2, "[2, 1] x [0, 2]")])
+def test_summed_axes_are_in_the_order_of_the_larger_operand(rows: int, contract: str) -> None:
+    x, y = np.arange(rows * 12.0).reshape(rows, 3, 4), np.arange(60.0).reshape(4, 5, 3)
+    f = dx.jit(lambda x, y: dnp.einsum("bki,ijk->bj", x, y))
+    assert f"contracting_dims = {contract}" in f.lower(x, y).as_text()
+    np.testing.assert_allclose(f(x, y), np.einsum("bki,ijk->bj", x, y), rtol=1e-6)
+
+
 def test_precisions_have_the_names_and_texts_of_jax() -> None:
     for name in (
         "default",
