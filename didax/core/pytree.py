@@ -321,7 +321,7 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
     >>> keystr(path), keystr(path, simple=True, separator="/")
     ("['w'][1]", 'w/1')
     """
-    return separator.join(_simple_key(key) if simple else str(key) for key in keys)
+    return separator.join([_simple_key(key) if simple else str(key) for key in keys])
 
 
 def _simple_key(key: KeyEntry) -> str:

@@ -6,7 +6,7 @@
 
 A key is used once: to draw more numbers, `split` it, or `fold_in` an integer. The numbers are those of
 `jax.random` for the same key, wherever jax draws in the same way; eager, compiled and mapped draws are equal.
-Read next: `_keys.py` (keys), `_samplers.py`, `_transformed.py`, `_gamma.py` and `_matrices.py`
+Read next: `_keys.py` (keys), `_samplers.py`, `_transformed.py`, `_gamma.py`, `_rejection.py` and `_matrices.py`
 (distributions), `_choices.py` (permutations and choices).
 """
 

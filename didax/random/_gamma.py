@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from didax.primitives.slicing import slice_axis
 from didax.primitives.threefry import threefry
 from didax.random._keys import child
 from didax.random._programs import compiled_program
+from didax.random._rejection import Proposal, transformed_rejection
 from didax.random._samplers import (
     arguments,
     dtype_of_counts,
@@ -408,17 +409,20 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
 
 @compiled_program
 def _poisson(words: Any, lam: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    lam = dnp.broadcast_to(lam, shape)
     many = lam >= 10
-    few = _count_arrivals(words, dnp.where(many, 0, lam))
+    few = _count_arrivals(words, dnp.broadcast_to(dnp.where(many, 0, lam), shape))
     mean = dnp.where(many, lam, 1e5)
-    b = 0.931 + 2.53 * dnp.sqrt(mean)
-    hat = Hat(-0.059 + 0.02483 * b, b, mean + 0.43, 1.1239 + 1.1328 / (b - 3.4), 0.9277 - 3.6224 / (b - 2))
-    log_pmf = lambda k: log_power_of_gamma(k, mean)
-    found = _transformed_rejection(
-        random_clone_p.bind(words), many, hat, log_pmf, dnp.inf, np.dtype("float32")
+    found = transformed_rejection(
+        random_clone_p.bind(words), dnp.any(many), _poisson_proposal, [mean], shape, np.dtype("float32")
     )
     return dnp.where(many, found, few).astype(dtype)
+
+
+def _poisson_proposal(mean: Any) -> Proposal:
+    b = 0.931 + 2.53 * dnp.sqrt(mean)
+    height, quick = 1.1239 + 1.1328 / (b - 3.4), 0.9277 - 3.6224 / (b - 2)
+    log_ratio = lambda k: log_power_of_gamma(k, mean)
+    return Proposal(-0.059 + 0.02483 * b, b, mean + 0.43, height, quick, dnp.inf, log_ratio)
 
 
 def _count_arrivals(words: Any, lam: Any) -> Any:
@@ -432,44 +436,6 @@ def _count_arrivals(words: Any, lam: Any) -> Any:
     start = words, dnp.zeros_like(lam), dnp.zeros_like(lam)
     count = lax.while_loop(lambda state: dnp.any(state[2] < lam), arrive, start)[1]
     return dnp.where(lam == 0, 0, count - 1)
-
-
-class Hat(NamedTuple):
-    """The curve of a transformed rejection: constants that Hörmann fitted as functions of the standard deviation."""
-
-    a: Any
-    b: Any
-    center: Any
-    height: Any
-    quick: Any  # pairs whose second number is below are accepted, unless the first is near an end
-
-
-def _transformed_rejection(
-    words: Any, waiting: Any, hat: Hat, log_ratio: Callable[[Any], Any], largest: Any, dtype: np.dtype[Any]
-) -> Any:
-    """Return counts by the transformed rejection of Hörmann (1993), which fits Poisson and binomial distributions.
-
-    A pair of uniform numbers, drawn in `dtype`, gives a count. Most counts are accepted by a quick test of the pair,
-    the others by their probability: its logarithm is `log_ratio` but for a constant, which is part of `hat.height`.
-    Rounds go on until every element has a candidate, and each element keeps the last one that was accepted, as in
-    jax.random; if no element is waiting, no round is drawn.
-    """
-    a, b, center, height, quick = hat
-
-    def round_(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-        key, missing, found = state
-        u, v = (unit_floats(child(key, i, 3), b.shape, dtype).astype(b.dtype) for i in (1, 2))
-        u = u - 0.5
-        distance = 0.5 - dnp.abs(u)
-        edge = dnp.maximum(distance, dtypes.finfo(b.dtype).tiny)
-        k = dnp.floor((2 * a / edge + b) * u + center)
-        inside = (k >= 0) & (k <= largest)
-        exact = dnp.log(v * height / (a / (edge * edge) + b)) <= log_ratio(dnp.where(inside, k, 0))
-        accepted = inside & (exact | (distance >= 0.07) & (v <= quick))
-        return child(key, 0, 3), missing & ~accepted, dnp.where(accepted, k, found)
-
-    start = words, dnp.zeros_like(b, bool) | dnp.any(waiting), dnp.zeros_like(b)
-    return lax.while_loop(lambda state: dnp.any(state[1]), round_, start)[2]
 
 
 @array_function
@@ -497,11 +463,10 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
 def _binomial(
     words: Any, n: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], fine: np.dtype[Any]
 ) -> Any:
-    n, p = dnp.broadcast_to(n, shape), dnp.broadcast_to(p, shape)
-    return binomial_counts(words, n, p, fine).astype(dtype)
+    return binomial_counts(words, n, p, shape, fine).astype(dtype)
 
 
-def binomial_counts(words: Any, n: Any, p: Any, fine: np.dtype[Any]) -> Any:
+def binomial_counts(words: Any, n: Any, p: Any, shape: tuple[int, ...], fine: np.dtype[Any]) -> Any:
     """Return counts of successes, as floats; NaN for invalid parameters. Uniform numbers are drawn in dtype `fine`.
 
     The rarer outcome is counted; where this is failure, the count of successes is `n` minus it.
@@ -511,24 +476,30 @@ def binomial_counts(words: Any, n: Any, p: Any, fine: np.dtype[Any]) -> Any:
     n, p = dnp.where(finite, dnp.floor(n), 0), dnp.where(finite, p, 0)
     rare = dnp.where(p < 0.5, p, 1 - p)
     many = n * rare > 10
-    few = _count_gaps(words, dnp.where(many, 0, n), rare, fine)
+    few = _count_gaps(words, dnp.broadcast_to(dnp.where(many, 0, n), shape), rare, fine)
     trials, q = dnp.where(many, n, 1e4), dnp.where(many, rare, 0.5)
-    mode = dnp.floor((trials + 1) * q)
-
-    def log_pmf(k: Any) -> Any:
-        """Add logarithms of Poisson probabilities of successes and failures: no term is large (Loader, 2000)."""
-        return log_power_of_gamma(k, trials * q) + log_power_of_gamma(trials - k, trials * (1 - q))
-
-    deviation = dnp.sqrt(trials * q * (1 - q))
-    b = 1.15 + 2.53 * deviation
-    a = -0.0873 + 0.0248 * b + 0.01 * q
-    hat = Hat(a, b, trials * q + 0.5, (2.83 + 5.1 / b) * deviation, 0.92 - 4.2 / b)
-    log_ratio = lambda k: log_pmf(k) - log_pmf(mode)
-    found = _transformed_rejection(random_clone_p.bind(words), many, hat, log_ratio, trials, fine)
+    at_mode = _log_binomial(dnp.floor((trials + 1) * q), trials, q)
+    found = transformed_rejection(
+        random_clone_p.bind(words), dnp.any(many), _binomial_proposal, [trials, q, at_mode], shape, fine
+    )
     count = dnp.where(many, found, few)
     return dnp.where(
         finite, dnp.where(p < 0.5, count, n - count), dnp.where(valid, dnp.inf, dnp.nan).astype(count.dtype)
     )
+
+
+def _log_binomial(k: Any, trials: Any, q: Any) -> Any:
+    """Add logarithms of Poisson probabilities of successes and failures: no term is large (Loader, 2000)."""
+    return log_power_of_gamma(k, trials * q) + log_power_of_gamma(trials - k, trials * (1 - q))
+
+
+def _binomial_proposal(trials: Any, q: Any, at_mode: Any) -> Proposal:
+    deviation = dnp.sqrt(trials * q * (1 - q))
+    b = 1.15 + 2.53 * deviation
+    a = -0.0873 + 0.0248 * b + 0.01 * q
+    log_ratio = lambda k: _log_binomial(k, trials, q) - at_mode
+    height, quick = (2.83 + 5.1 / b) * deviation, 0.92 - 4.2 / b
+    return Proposal(a, b, trials * q + 0.5, height, quick, trials, log_ratio)
 
 
 def _count_gaps(words: Any, n: Any, p: Any, fine: np.dtype[Any]) -> Any:
@@ -608,7 +579,7 @@ def _multinomial(
 
     def outcome(remaining: Any, step: tuple[Any, Any]) -> tuple[Any, Any]:
         key, q = step
-        count = binomial_counts(key, remaining, q, aval_of(q).dtype)
+        count = binomial_counts(key, remaining, q, aval_of(remaining).shape, aval_of(q).dtype)
         return remaining - count, count
 
     steps = random_split_p.bind(words, shape=shape[-1:]), share

@@ -20,6 +20,7 @@ from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.dims import is_symbolic
 from didax.core.errors import ArgumentError, message
+from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.primitives.convert import bitcast_convert_type_p, convert_element_type, materialize_p
@@ -157,12 +158,18 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: Any = None) -> An
 
 
 def unit_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Return floats in [0, 1): floats in [1, 2) with random mantissas, minus 1."""
+    """Return floats in [0, 1)."""
     info = dtypes.finfo(dtype)
     width = 8 if info.nmant < 8 else info.bits  # as many bits as the mantissa needs
+    return floats_of_bits(random_bits_p.bind(words, shape=shape, bit_width=width), dtype)
+
+
+def floats_of_bits(bits: Any, dtype: np.dtype[Any]) -> Any:
+    """Return floats in [0, 1): floats in [1, 2) with mantissas of random bits, minus 1."""
+    info = dtypes.finfo(dtype)
     word = np.dtype(f"uint{info.bits}")
-    drawn = convert_element_type(random_bits_p.bind(words, shape=shape, bit_width=width), word)
-    mantissa = shift_right_logical.bind(drawn, word.type(width - info.nmant))
+    drawn = convert_element_type(bits, word)
+    mantissa = shift_right_logical.bind(drawn, word.type(8 * aval_of(bits).dtype.itemsize - info.nmant))
     one = dtype.type(1)
     floats = bitcast_convert_type_p.bind(or_.bind(mantissa, one.view(word)), new_dtype=dtype)
     return sub.bind(floats, one)
@@ -500,7 +507,11 @@ def _dtype_error(name: str, dtype: np.dtype[Any], wanted: str) -> ArgumentError:
 def parameters(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], **values: Any) -> list[Any]:
     """Return parameters of a distribution in its dtype, broadcast to its shape; scalars stay scalars."""
     found: list[Any] = []
+    traced = current_trace_var.get() is not eager_trace
     for parameter, x in values.items():
+        if type(x) in _PYTHON_SCALARS and not traced:
+            found.append(_scalar(x, x == 0 and math.copysign(1.0, x) < 0, dtype))
+            continue
         aval = aval_of(x)
         if dtypes.is_complex(aval.dtype) and not dtypes.is_complex(dtype):
             rule = f"{name} takes real numbers as parameters: a cast would drop the imaginary part."
@@ -520,6 +531,15 @@ def parameters(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], **values
         # An array keeps its dtype in what follows; a NumPy scalar might be narrowed.
         found.append(_broadcast(x if isinstance(x, Array) else as_concrete(x), shape))
     return found
+
+
+@functools.lru_cache(256, typed=True)
+def _scalar(x: bool | int | float, is_negative_zero: bool, dtype: np.dtype[Any]) -> Any:
+    """A Python scalar as an array, whose buffer is made once; negative zeros equal zeros, so the key says which."""
+    return as_concrete(scalar_like(x, dtype))
+
+
+on_clear(_scalar.cache_clear)
 
 
 def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:

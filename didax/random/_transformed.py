@@ -77,7 +77,7 @@ def common_shape(name: str, shape: Any, **values: Any) -> Any:
 
 def check(name: str, parameter: str, x: Any, holds: Callable[[Any], Any], rule: str) -> None:
     """Raise ValueError where a parameter whose value is known breaks its rule; NaN is accepted."""
-    if isinstance(x, Tracer):
+    if isinstance(x, Tracer) or (type(x) in (int, float) and (holds(x) or x != x)):
         return
     aval_of(x)  # TypeError for what is no number
     value = np.asarray(x)

@@ -20,6 +20,7 @@ from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.control_flow.while_loop import while_p
 from didax.primitives.convert import convert_element_type_p, iota_p
 from didax.primitives.convolution import conv_general_dilated_p
+from didax.primitives.dot import dot_general_p, free_axes
 from didax.primitives.families import Elementwise
 from didax.primitives.random_bits import random_bits_p
 from didax.primitives.shape import reduce_sum_p
@@ -48,19 +49,37 @@ def _has_small_arrays(jaxpr: Jaxpr) -> bool:
 def _is_of_small_arrays(eqn: Eqn) -> bool:
     """Whether what XLA makes of an equation works on small arrays only. A library computes contractions.
 
-    It computes convolutions, too, but in one order of axes, which loops of XLA's bring about.
+    It computes convolutions, too, but in one order of axes, which loops of XLA's bring about; so they do for products
+    of arrays of more axes.
     """
     if eqn.primitive is one_function_p or (eqn.primitive in _LOOPS and is_small(eqn)):
         return False
     if inner := eqn.jaxprs:
         return all(map(_has_small_arrays, inner))
+    if eqn.primitive is dot_general_p:
+        return all([_is_at_most(SMALL, x) for x in _moved_operands(eqn)])
     if eqn.primitive.materializes_operands and eqn.primitive is not conv_general_dilated_p:
         return True
     read = () if eqn.primitive.moves_elements else eqn.invars  # a slice reads no more than it returns
     limit = PLAIN if _is_plain(eqn) else SMALL
-    sizes = [x.aval.physical.size for x in (*read, *eqn.outvars)]
-    # The size of an array inside a padded call may have names: such an array does not count as small.
-    return all([type(size) is int and size <= limit for size in sizes])
+    return all([_is_at_most(limit, x) for x in (*read, *eqn.outvars)])
+
+
+def _is_at_most(limit: int, x: Any) -> bool:
+    """The size of an array inside a padded call may have names: such an array does not count as small."""
+    size = x.aval.physical.size
+    return type(size) is int and size <= limit
+
+
+def _moved_operands(eqn: Eqn) -> list[Any]:
+    """The operands of a product that are neither batch, free, summed axes in this order, nor batch, summed, free."""
+    contract, batch = eqn.params["dimension_numbers"]
+    found: list[Any] = []
+    for x, summed, leading in zip(eqn.invars, contract, batch, strict=True):
+        free = free_axes(x.aval.ndim, summed, leading)
+        if tuple(range(x.aval.ndim)) not in ((*leading, *free, *summed), (*leading, *summed, *free)):
+            found.append(x)
+    return found
 
 
 def _is_plain(eqn: Eqn) -> bool:

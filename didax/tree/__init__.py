@@ -97,7 +97,8 @@ def map_with_path(
     """
     pairs, treedef = flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     columns = pytree.flatten_each_up_to(treedef, rest)
-    return treedef.unflatten([f(*pair, *row) for pair, *row in zip(pairs, *columns, strict=True)])
+    paths, values = [path for path, _ in pairs], [x for _, x in pairs]
+    return treedef.unflatten(list(builtins.map(f, paths, values, *columns)))
 
 
 @api_boundary

@@ -221,6 +221,32 @@ def test_gradients_of_weights_by_batches_are_of_transposed_matrices(monkeypatch:
     assert "optimization_barrier" not in gradient(x, w)
 
 
+@pytest.mark.cpu
+def test_large_cotangents_are_on_the_left_of_what_they_are_summed_with() -> None:
+    """XLA moves the summed axis of the left operand to the end, and that of the right one to the front."""
+
+    def products(outputs: int) -> str:
+        x, w = np.ones((16, 8), np.float32), np.ones((8, outputs), np.float32)
+        return dx.jit(dx.jacrev(lambda w: dnp.tanh(x @ w).sum(0))).lower(w).as_text()
+
+    assert "contracting_dims = [1] x [0] : (tensor<128x16x128xf32>, tensor<16x8xf32>)" in products(
+        128
+    ).replace(", precision = [DEFAULT, DEFAULT]", "")
+    assert "(tensor<16x8xf32>, tensor<64x16x64xf32>)" in products(64)
+    x, y = np.arange(48.0, dtype=np.float32).reshape(16, 3), np.ones((128, 16, 128), np.float32)
+    y[5, :, 7] = np.arange(16)
+    found = dx.jit(lambda x, y: dx.lax.dot_general(x, y, (((0,), (1,)), ((), ()))))(x, y)
+    np.testing.assert_array_equal(found, np.einsum("km,bkn->mbn", x, y))
+
+
+@pytest.mark.parametrize(("rows", "contract"), [(8, "[1, 2] x [2, 0]"), (2, "[2, 1] x [0, 2]")])
+def test_summed_axes_are_in_the_order_of_the_larger_operand(rows: int, contract: str) -> None:
+    x, y = np.arange(rows * 12.0).reshape(rows, 3, 4), np.arange(60.0).reshape(4, 5, 3)
+    f = dx.jit(lambda x, y: dnp.einsum("bki,ijk->bj", x, y))
+    assert f"contracting_dims = {contract}" in f.lower(x, y).as_text()
+    np.testing.assert_allclose(f(x, y), np.einsum("bki,ijk->bj", x, y), rtol=1e-6)
+
+
 def test_precisions_have_the_names_and_texts_of_jax() -> None:
     for name in (
         "default",

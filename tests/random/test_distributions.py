@@ -471,6 +471,28 @@ def test_multivariate_normal_has_the_dtype_of_its_parameters(x64: None) -> None:
         assert random.multivariate_normal(random.key(0), mean, cov).dtype == want
 
 
+@pytest.mark.cpu
+@pytest.mark.parametrize("name", ["poisson", "binomial"])
+def test_counts_of_large_arrays_are_those_of_small_ones(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elements of large arrays leave the rounds; keys of other generators draw whole arrays from one key."""
+    monkeypatch.setattr(sharding, "in_use", False)  # as in a process that has split no array over devices
+    n = 300
+    means = np.linspace(0, 60, n, dtype=np.float32).reshape(3, n // 3)
+    args = (means,) if name == "poisson" else (np.float32(90), means / 90)
+
+    def draw(key: Any) -> Any:
+        return dx.jit(lambda key: getattr(random, name)(key, *args))(key)
+
+    expected = np.asarray(draw(random.key(3)))
+    dx.clear_caches()
+    monkeypatch.setattr("didax.random._rejection._MANY", n)
+    np.testing.assert_array_equal(draw(random.key(3)), expected)
+    for impl, in_blocks in ("threefry2x32", True), ("rbg", False):
+        text = str(dx.make_jaxpr(draw)(random.key(3, impl=impl)))
+        assert ("scatter" in text) == in_blocks
+    dx.clear_caches()
+
+
 @pytest.mark.ci
 def test_many_gamma_numbers_are_those_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Large arrays are drawn in fewer places than they have elements, by threefry; other generators draw batches."""

@@ -72,6 +72,22 @@ def test_operands_of_convolutions_count():
     assert chosen(gradient, np.ones((16, 4, 32, 32), np.float32)) == {}
 
 
+@pytest.mark.cpu
+def test_operands_of_products_count_where_their_axes_are_moved():
+    """A library computes products of matrices, of which XLA's own loops make other products first."""
+    x, y = np.ones((8, 32, 32), np.float32), np.ones((8, 32, 32), np.float32)
+    assert x.size > SMALL
+    for text in "bij,bjk->bik", "bji,bjk->bik", "bij,bkj->bik", "bij,bij->b":
+        assert chosen(lambda x, y: dnp.einsum(text, x, y), x, y) == NOT_UNROLLED, text
+    for text in "ibj,jbk->bik", "ijb,jkb->bik", "bi,ijk,bk->bj":
+        small, large = [
+            [np.ones((n,) * len(part), np.float32) for part in text.split("-")[0].split(",")]
+            for n in (16, 32)
+        ]
+        assert chosen(lambda *xs: dnp.einsum(text, *xs), *small) == NOT_UNROLLED, text
+        assert chosen(lambda *xs: dnp.einsum(text, *xs), *large) == {}, text
+
+
 def test_of_arrays_of_open_lengths_none_is_small():
     traced = dx.jit(lambda x: x * 2, bucket="n").trace(np.ones(5, np.float32))
     assert "n]" in str(traced.jaxpr) and options_for(traced.jaxpr.jaxpr) == {}
