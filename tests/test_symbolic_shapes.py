@@ -392,6 +392,10 @@ def test_what_is_not_supported_is_refused_by_name() -> None:
             lambda x: dx.pure_callback(lambda: np.float32(1), dx.ShapeDtypeStruct((), F32)) * x,
             "pure_callback",
         ),
+        (
+            lambda x: dx.pure_callback(np.sin, dx.ShapeDtypeStruct(x.shape, F32), x),
+            "no value(.|\n)*dimension: b",
+        ),
         (lambda x: x[3], "Whether"),
     ]
     for f, part in errors:
