@@ -277,6 +277,21 @@ def test_integers_of_any_number_have_cotangents_without_numbers() -> None:
     assert (slope.dtype, slope.shape) == (dx.float0, (3,))
 
 
+@pytest.mark.parametrize("written", [False, True])
+def test_a_program_is_read_with_the_width_that_it_was_written_with(written: bool) -> None:
+    f = lambda x, i: (x[i] * x.shape[0], x / x.shape[0] + 1)
+    x, i = values(4), np.int32([1, 0, -1])
+    want = f(dnp.asarray(x), i)
+    with dx.enable_x64(written):
+        scope = export.SymbolicScope()
+        integers = dx.ShapeDtypeStruct(export.symbolic_shape("n", scope=scope), "int32")
+        data = export.export(dx.jit(f))(struct("b", scope=scope), integers).serialize(vjp_order=1)
+    with dx.enable_x64(not written):
+        loaded = export.deserialize(data)
+        same(loaded.call(x, i), want)
+        same(dx.grad(lambda x: loaded.call(x, i)[0].sum())(x), np.float32([4, 4, 0, 4]))
+
+
 def test_functions_of_numpy_at_any_size() -> None:
     """Those that decide by lengths; x is f32[n], y f32[m], and neither is known to be the longer one."""
     linalg, modes = dx.scipy.linalg, ("full", "same", "valid")
