@@ -128,6 +128,16 @@ def test_files_of_jax_for_any_shape_and_two_platforms() -> None:
 
 
 @pytest.mark.cpu
+@pytest.mark.usefixtures("x64")
+def test_files_of_jax_for_two_platforms_with_64_bit_numbers() -> None:
+    loaded = export.deserialize((HERE / "jax_two_platforms.bin").read_bytes())
+    assert loaded.platforms == ("cuda", "cpu")
+    x = np.arange(3.0)
+    np.testing.assert_allclose(loaded.call(x), np.sin(x))
+    np.testing.assert_allclose(dx.grad(lambda x: loaded.call(x).sum())(x), np.cos(x))
+
+
+@pytest.mark.cpu
 def test_files_of_jax_for_any_shape_with_complex_results_and_factors() -> None:
     loaded = export.deserialize((HERE / "jax_symbolic_factor.bin").read_bytes())
     for count in (1, 4):

@@ -611,6 +611,17 @@ def test_a_combination_of_another_type():
         assert f"batch_size: {size}" in error(lambda n=size: lax.map(lambda x: x, np.ones(3), batch_size=n))
 
 
+def test_reverse_mode_through_a_while_loop_of_arrays_without_elements():
+    def f(x, y):
+        _, x = lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * y), (0, x * y))
+        return x
+
+    x = np.zeros((0, 2), "float32")
+    for g in (lambda x, y: f(x, y).sum(), dx.jit(lambda x, y: f(x, y).sum())):
+        slopes = dx.grad(g, (0, 1))(x, 2.0)
+        assert (slopes[0].shape, float(slopes[1])) == ((0, 2), 0.0)
+
+
 def test_reverse_mode_through_a_while_loop():
     text = error(lambda: dx.grad(lambda x: lax.while_loop(lambda h: h < 9, lambda h: h * x, x))(2.0))
     assert text.startswith("Reverse mode does not run through a while_loop")

@@ -169,6 +169,11 @@ def test_branches_move_nothing() -> None:
 
     assert moves(branch, X) == [] and moves(branch, on_host()) == ["device"]
     assert np.array_equal(dx.jit(branch)(X), 2 * X) and np.array_equal(dx.jit(branch)(X - 1), X - 1)
+    named = dx.NamedSharding(dx.make_mesh((1,), ("a",)), dx.P("a"), memory_kind="pinned_host")
+    split = lambda x: lax.with_sharding_constraint(x * 2, named)
+    f = dx.jit(lambda x: lax.cond(x[0, 0] >= 0, split, lambda x: x, x))
+    text = f.trace(dx.device_put(X, named.with_memory_kind("device"))).lower().as_text()
+    assert '<@mesh, [{"a"}, {}]>' in text  # the layout that it asks for stays
 
 
 def test_shardings_of_arguments_and_results_say_memories() -> None:

@@ -253,6 +253,45 @@ def test_factors_and_running_combinations_at_any_size() -> None:
         same(found, dx.jit(lambda x: (f(x), dx.grad(total(f))(x)))(x))
 
 
+def test_second_derivatives_of_running_combinations_at_any_size() -> None:
+    loaded = saved(lambda x: dnp.cumprod(x), struct("b", constraints=["b <= 8"]), vjp_order=2)
+    curved = lambda f: lambda x: (dx.grad(lambda x: (f(x) ** 2).sum())(x) ** 2).sum()
+    for count in (1, 5, 8):
+        x = values(count)
+        np.testing.assert_allclose(
+            dx.grad(curved(loaded.call))(x), dx.grad(curved(dnp.cumprod))(x), rtol=1e-4
+        )
+
+
+def test_integers_of_any_number_have_cotangents_without_numbers() -> None:
+    f = lambda table, i: (table[i], i + 1, dnp.argsort(table))
+    scope = export.SymbolicScope()
+    integers = dx.ShapeDtypeStruct(export.symbolic_shape("n", scope=scope), "int32")
+    loaded = saved(f, struct("b", scope=scope), integers, vjp_order=2)
+    assert [str(aval) for aval in loaded.vjp().out_avals] == ["float32[b]", "float0[n]"]
+    loss = lambda f, i: lambda x: (f(x, i)[0] ** 2).sum()
+    twice = lambda f, i: dx.grad(lambda x: (dx.grad(loss(f, i))(x) ** 2).sum())
+    x, i = values(4), np.int32([1, 0, 1])
+    np.testing.assert_allclose(twice(loaded.call, i)(x), twice(f, i)(x), rtol=1e-6)
+    slope = dx.grad(lambda i: loaded.call(x, i)[0].sum(), allow_int=True)(i)
+    assert (slope.dtype, slope.shape) == (dx.float0, (3,))
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_program_is_read_with_the_width_that_it_was_written_with(written: bool) -> None:
+    f = lambda x, i: (x[i] * x.shape[0], x / x.shape[0] + 1)
+    x, i = values(4), np.int32([1, 0, -1])
+    want = f(dnp.asarray(x), i)
+    with dx.enable_x64(written):
+        scope = export.SymbolicScope()
+        integers = dx.ShapeDtypeStruct(export.symbolic_shape("n", scope=scope), "int32")
+        data = export.export(dx.jit(f))(struct("b", scope=scope), integers).serialize(vjp_order=1)
+    with dx.enable_x64(not written):
+        loaded = export.deserialize(data)
+        same(loaded.call(x, i), want)
+        same(dx.grad(lambda x: loaded.call(x, i)[0].sum())(x), np.float32([4, 4, 0, 4]))
+
+
 def test_functions_of_numpy_at_any_size() -> None:
     """Those that decide by lengths; x is f32[n], y f32[m], and neither is known to be the longer one."""
     linalg, modes = dx.scipy.linalg, ("full", "same", "valid")
@@ -368,6 +407,10 @@ def test_what_is_not_supported_is_refused_by_name() -> None:
             lambda x: dx.pure_callback(lambda: np.float32(1), dx.ShapeDtypeStruct((), F32)) * x,
             "pure_callback",
         ),
+        (
+            lambda x: dx.pure_callback(np.sin, dx.ShapeDtypeStruct(x.shape, F32), x),
+            "no value(.|\n)*dimension: b",
+        ),
         (lambda x: x[3], "Whether"),
     ]
     for f, part in errors:
@@ -457,6 +500,16 @@ def test_bounds_take_each_case_of_an_extremum() -> None:
     assert n - max_dim(n - 2, 0) >= 1
     assert min_dim(n, 4) + 3 >= 4
     assert n // -2 == (-n) // 2
+
+
+def test_quotients_of_an_extremum_whose_cases_are_ordered() -> None:
+    (n,) = export.symbolic_shape("n", constraints=["n <= 9"])
+    for shape in (lambda n: -(-max_dim(2 * n - 1, 0) // 2), lambda n: (7 - 3 * min_dim(n, 4 * n - 3)) // 3):
+        size = shape(n)
+        assert "m" not in str(size)  # neither max nor min
+        assert [evaluate(size, {"n": k}) for k in range(1, 10)] == [shape(k) for k in range(1, 10)]
+    unknown = max_dim(n - 4, 4 - n) // 2
+    assert "max" in str(unknown) and evaluate(unknown, {"n": 9}) == 2
 
 
 def test_derivatives_of_checkpointed_functions_have_modules_of_open_lengths() -> None:

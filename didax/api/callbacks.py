@@ -17,7 +17,7 @@ from didax.api.flat import check_callable, flatten_arguments, leaf_avals
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.effects import REPORT, Effect
-from didax.core.errors import api_boundary, message
+from didax.core.errors import InconclusiveDimensionOperation, api_boundary, message
 from didax.core.given import give
 from didax.primitives.callback import (
     DEBUG,
@@ -240,6 +240,8 @@ def _declared(name: str, x: Any, results: Any) -> ShapedArray:
     """The type that a leaf of result_shape_dtypes stands for."""
     try:
         aval = ShapedArray(tuple([int(n) for n in x.shape]), dtypes.dtype(x.dtype))
+    except InconclusiveDimensionOperation:  # Python would have to know the length
+        raise
     except (AttributeError, TypeError):
         raise TypeError(
             message(

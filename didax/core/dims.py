@@ -293,10 +293,29 @@ def floordiv(x: Size, y: Size) -> Size:
         return x // y
     if not isinstance(y, Dim) and y < 0:
         return floordiv(-x, -y)
+    if isinstance(x, Dim) and not isinstance(y, Dim) and (found := _quotient_of_choice(x, y)) is not None:
+        return found
     whole, rest = _divided(x, y)
     if isinstance(rest, Dim) or isinstance(y, Dim):
         return whole + _quotient_of_rest(*_one_quotient(rest, y))
     return whole + rest // y
+
+
+def _quotient_of_choice(x: Dim, y: int) -> Size | None:
+    """x // y where x has a term a * max(p, q), or min, and the order of the quotients for p and for q is known.
+
+    Quotients grow with x, so that of the larger is the larger: -max(2*n - 1, 0) // 2 is -n.
+    """
+    for factor in _choices(x):
+        monomial = ((factor, 1),)
+        if not (a := _terms(x).get(monomial, 0)):
+            continue  # a factor of a product
+        rest = x - size_of({monomial: a}, x.scope)
+        first, second = [floordiv(rest + a * size, y) for size in factor.args]
+        low, high = bounds(first - second)
+        if low >= 0 or high <= 0:
+            return first if (low >= 0) == ((factor.op == "max") == (a > 0)) else second
+    return None
 
 
 def _quotient_of_rest(x: Size, y: Size) -> Size:

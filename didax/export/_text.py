@@ -12,16 +12,16 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from didax import primitives
 from didax.api.jit import jit
-from didax.core import dtypes
+from didax.core import config, dtypes
 from didax.core.errors import message
-from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var, eval_jaxpr
+from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from didax.core.jaxpr_parse import parse_jaxpr, read_jaxpr
 from didax.core.jaxpr_print import jaxpr_text
 from didax.export._file import SCHEMA, read_aval, write_aval
@@ -117,7 +117,23 @@ class TextProgram:
 
     def _at(self, sizes: tuple[tuple[str, Any], ...]) -> Callable[..., list[Any]]:
         jaxpr = _parsed(self.text, dict(sizes).__getitem__)
-        return jit(lambda *xs: eval_jaxpr(jaxpr, [*self.constants, *xs]))
+        wide = next(_widths(jaxpr), None)
+
+        def program(*xs: Any) -> list[Any]:
+            with config.override(enable_x64=config.state().enable_x64 if wide is None else wide):
+                return eval_jaxpr(jaxpr, [*self.constants, *xs])
+
+        return jit(program)
+
+
+def _widths(jaxpr: Jaxpr) -> Iterator[bool]:
+    """Whether Python's numbers in a program have 64 bits: what it was written with is what it is read with."""
+    for eqn in jaxpr.eqns:
+        for x in eqn.invars:
+            if isinstance(x, Literal) and x.aval.weak_type and x.aval.dtype != bool:
+                yield x.aval.dtype.itemsize // (1 + (x.aval.dtype.kind == "c")) == 8
+        for inner in eqn.jaxprs:
+            yield from _widths(inner)
 
 
 def _parsed(text: str, size: Callable[[str], Any]) -> Jaxpr:

@@ -133,6 +133,9 @@ def scaled_dot_general(
         rule = "scaled_dot_general returns float32, float16 or bfloat16."
         raise TypeError(message(rule, f"preferred_element_type: {dtype.name}", fix="Cast the result."))
     numbers: Any = tuple(tuple(tuple(axes) for axes in pair) for pair in dimension_numbers)
+    if len(configs) != 3:
+        rule = "scaled_dot_general takes three configs: of lhs, of rhs, and of the cotangent."
+        raise ArgumentError(message(rule, f"configs: {len(configs)}", fix="Pass [config] * 3."))
     x_config, y_config, ct_config = configs
 
     @custom_vjp

@@ -55,14 +55,17 @@ def on_the_device(eqn: Eqn, place: Placing, operands: Memories) -> Where:
 
 @cached_on_jaxpr
 def _without_moves(jaxpr: Jaxpr) -> Jaxpr:
-    """The program in which no value is moved from one memory to another."""
+    """The program in which no value is moved from one memory to another; layouts on devices stay as asked for."""
     if not moves_values(jaxpr):
         return jaxpr
 
     def stay(eqn: Eqn, xs: list[Any]) -> list[Any]:
+        params = eqn.map_jaxprs(_without_moves).params
         if not eqn.jaxprs and _moves(eqn):
-            return xs
-        outs = eqn.primitive.bind(*xs, **eqn.map_jaxprs(_without_moves).params)
+            if "sharding" not in params:
+                return xs
+            params = {**params, "sharding": params["sharding"].on_device}
+        outs = eqn.primitive.bind(*xs, **params)
         return as_list(eqn.primitive, outs)
 
     return rewritten(jaxpr, stay, what="lowering")

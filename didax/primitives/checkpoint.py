@@ -224,14 +224,9 @@ def divide(jaxpr: Jaxpr, wanted: tuple[bool, ...], policy: Policy | None) -> Spl
     saved: list[Var] = []
     for eqn in reversed(jaxpr.eqns):
         first, repeated, kept = _divide_eqn(eqn, tuple(v in needed for v in eqn.outvars), policy)
-        if kept and (how := _offload(policy, eqn)) is not None:
-            kept, away, back = _offloaded(kept, how)
-            forward += away
-            again += back
-        forward.append(first)
-        if repeated is not None:
-            again.append(repeated)
-            needed.update(repeated.invars)
+        forward += reversed(first)
+        again += repeated
+        needed.update(x for one in repeated for x in one.invars)
         saved[:0] = kept
     sources = tuple(("in", k) for k, v in enumerate(jaxpr.invars) if v in needed)
     residuals = [*(jaxpr.invars[k] for _, k in sources), *saved]
@@ -246,10 +241,10 @@ def divide(jaxpr: Jaxpr, wanted: tuple[bool, ...], policy: Policy | None) -> Spl
 
 def _divide_eqn(
     eqn: Eqn, needed: tuple[bool, ...], policy: Policy | None
-) -> tuple[Eqn, Eqn | None, Sequence[Var]]:
-    """The equation as it runs first, as it runs again (None: it does not), and those of its results that are saved."""
+) -> tuple[list[Eqn], list[Eqn], Sequence[Var]]:
+    """What runs first in the place of an equation, what runs again, and the values that are saved."""
     if not any(needed):
-        return eqn, None, ()
+        return [eqn], [], ()
     if eqn.primitive.recompute is not None and (policy is not None or eqn.effects):
         parts = eqn.primitive.recompute(eqn, needed, lambda jaxpr, wanted: divide(jaxpr, wanted, policy))
         names = (
@@ -258,18 +253,16 @@ def _divide_eqn(
             "the variables that are saved",
         )
         check_parts(eqn.primitive, "recompute", parts, *names)
-        return parts
-    if eqn.effects or (policy is not None and _saves(policy, eqn)):
-        return eqn, None, [v for v, need in zip(eqn.outvars, needed, strict=True) if need]
-    return eqn, eqn, ()
-
-
-def _offload(policy: Policy | None, eqn: Eqn) -> Offloadable | None:
-    """How what is saved of the results of an equation is offloaded, if the policy says so; None where it stays."""
-    if policy is None or eqn.primitive.recompute is not None:  # which has asked about the equations inside
-        return None
-    verdict = policy(eqn.primitive, *[x.aval for x in eqn.invars], **eqn.params)
-    return verdict if isinstance(verdict, Offloadable) else None
+        first, repeated, kept = parts
+        return [first], [] if repeated is None else [repeated], kept
+    verdict = False if policy is None else _verdict(policy, eqn)
+    if not (eqn.effects or verdict):
+        return [eqn], [eqn], ()
+    kept = [v for v, need in zip(eqn.outvars, needed, strict=True) if need]
+    if not isinstance(verdict, Offloadable):
+        return [eqn], [], kept
+    there, away, back = _offloaded(kept, verdict)
+    return [eqn, *away], back, there
 
 
 def _offloaded(values: Sequence[Var], how: Offloadable) -> tuple[list[Var], list[Eqn], list[Eqn]]:
@@ -284,11 +277,11 @@ def _offloaded(values: Sequence[Var], how: Offloadable) -> tuple[list[Var], list
     return there, [move for move, _ in moves], [move for _, move in moves]
 
 
-def _saves(policy: Policy, eqn: Eqn) -> bool:
-    """What the policy says of the results of an equation."""
+def _verdict(policy: Policy, eqn: Eqn) -> bool | Offloadable:
+    """What the policy says of the results of an equation: whether they are saved, and where if not in place."""
     verdict = policy(eqn.primitive, *[x.aval for x in eqn.invars], **eqn.params)
     if isinstance(verdict, Offloadable):
-        return True
+        return verdict
     if not isinstance(verdict, (bool, np.bool_, Verdict)):
         raise TypeError(
             message(

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import aval_of
 from didax.primitives.control_flow.while_loop import while_of, while_p
 from didax.primitives.elementwise import add, and_, is_finite, lt, mul, ne, not_, or_
@@ -23,6 +24,7 @@ from didax.primitives.reductions import reduce_or_p
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim
+from didax.transforms.jvp import jvp_flat
 from didax.xla.lowering import lower_function
 
 
@@ -54,6 +56,20 @@ def gauss_legendre(count: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, An
     """The points and weights of Gauss's quadrature over [0, 1]."""
     points, weights = np.polynomial.legendre.leggauss(count)
     return (points + 1) / 2, weights / 2
+
+
+def slope_of(function: Callable[..., Any], i: int) -> Callable[..., Any]:
+    """The derivative of a formula of arrays of one type by operand `i`: the formula in forward mode, NaN where it is.
+
+    What a formula chooses as constants, at poles and other edges, has the derivative 0 here.
+    """
+
+    def slope(*xs: Any) -> Any:
+        along = [like(1, x) if k == i else Zero(aval_of(x)) for k, x in enumerate(xs)]
+        (y,), (y_dot,) = jvp_flat(lambda *xs: [function(*xs)], xs, along)
+        return where(ne(y, y), y, instantiate(y_dot))
+
+    return slope
 
 
 def polynomial(x: Any, coefficients: Sequence[float]) -> Any:

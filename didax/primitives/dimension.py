@@ -19,15 +19,18 @@ from didax.primitives.convert import convert_element_type
 
 
 class DimensionValue(Primitive):
-    """`dimension_value_p.bind(size=b)`: the size, as a weakly typed integer."""
+    """`dimension_value_p.bind(size=b, dtype=int32)`: the size, as a weakly typed integer.
+
+    Without a dtype, as exported programs were once written, it has the default width.
+    """
 
     holes = dict.fromkeys(("jvp", "transpose", "batch"), "it has no operands")
     padded = padded.dimension
 
-    def type(self, *, size: Any) -> ShapedArray:
-        return ShapedArray((), dtypes.default_dtype(int), True)
+    def type(self, *, size: Any, dtype: np.dtype[Any] | None = None) -> ShapedArray:
+        return ShapedArray((), dtypes.default_dtype(int) if dtype is None else dtype, True)
 
-    def lower(self, ctx: Any, *, size: Any) -> Any:
+    def lower(self, ctx: Any, *, size: Any, dtype: np.dtype[Any] | None = None) -> Any:
         return ctx.constant(size, ctx.out_avals[0])
 
 
@@ -36,7 +39,7 @@ dimension_value_p = DimensionValue("dimension_value")
 
 @give(Dim, "__jax_array__")
 def _number(self: Dim) -> Any:
-    return dimension_value_p.bind(size=self)
+    return dimension_value_p.bind(size=self, dtype=dtypes.default_dtype(int))
 
 
 def number(n: Any, dtype: np.dtype[Any]) -> Any:

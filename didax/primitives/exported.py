@@ -18,7 +18,7 @@ from didax.xla.text import FunctionContext, Value, function_type, names
 _NO_PYTHON = (
     "an exported program has no Python that could be transformed; export what vmap, or grad, of it returns"
 )
-_INT32 = ShapedArray((), np.dtype("int32"))
+_INT32, _INT64 = [ShapedArray((), np.dtype(name)) for name in ("int32", "int64")]
 
 
 class Artifact:
@@ -75,7 +75,8 @@ class CallExported(Primitive):
             ctx.module.functions.append(functions.text)
         operands = [args[i] for i in artifact.kept]
         if artifact.platform_index is not None:
-            operands.insert(0, ctx.constant(np.int32(artifact.platform_index), _INT32))
+            index = _INT64 if functions.wide_index else _INT32
+            operands.insert(0, ctx.constant(index.dtype.type(artifact.platform_index), index))
         outs = artifact.out_avals
         return ctx.emit_many(
             f"func.call @{functions.main}({names(operands)}) : {function_type(operands, outs)}", outs

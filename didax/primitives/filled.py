@@ -11,6 +11,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
+from didax.core.dims import is_symbolic
 from didax.primitives.keys import random_wrap_p
 from didax.primitives.shape import broadcast_in_dim
 
@@ -18,6 +19,8 @@ from didax.primitives.shape import broadcast_in_dim
 def zeros(aval: ShapedArray) -> Any:
     """An array of zeros of a type."""
     if aval.dtype == dtypes.float0:
+        if any(map(is_symbolic, aval.shape)):  # NumPy's arrays have lengths that are known
+            return broadcast_in_dim(np.zeros((), dtypes.float0), aval.shape, ())
         return np.zeros(aval.shape, dtypes.float0)
     return filled(aval, 0)
 

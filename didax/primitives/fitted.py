@@ -231,8 +231,9 @@ def _i1e_short_of_i0e(x: Any) -> Any:
     two, eight = like(2, x), like(8, x)
     middle = chebyshev(div(sub(div(16, where(near, two, where(far, eight, size))), 5), 3), _I1_SHORT_OF_I0)
     short = where(far, chebyshev(sub(div(16, where(far, size, eight)), 1), _I1_SHORT_OF_I0_FAR), middle)
-    y = bessel_i0e(size)
-    return where(near, sub(y, bessel_i1e(size)), mul(y, div(short, where(near, two, size))))
+    y = bessel_i0e(x)  # not of |x|: the series of jet find the functions of x that they are computed for
+    difference = sub(y, mul(sign(x), bessel_i1e(x)))
+    return where(near, difference, mul(y, div(short, where(near, two, size))))
 
 
 bessel_i0e = composed("bessel_i0e", _bessel_i0e,

@@ -7,7 +7,7 @@ The series are summed with their derivatives by the parameters, until no element
 15.8.1) bring the argument where terms fall fast and do not cancel. Beyond large arguments of hyp1f1 its asymptotic
 series (13.7) is used; near 1 hyp2f1 is continued by Taylor's series. Where the terms of a sum cancel all the same, the
 result is NaN. Everything is computed in float64, as float32 would lose all digits for ordinary arguments. Derivatives
-by x are again hypergeometric; those by parameters can be differentiated by nothing.
+by x are again hypergeometric; those by parameters have derivatives once more, for which their sums are differentiated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.primitives.composed import composed, iterate, like
+from didax.primitives.composed import composed, iterate, like, slope_of
 from didax.primitives.control_flow.while_loop import while_of, while_p
 from didax.primitives.elementwise import (
     abs_,
@@ -183,12 +183,38 @@ def _times(factor: Any, value: Any) -> Any:
     return mul(factor, where(nothing, like(1, factor), value))
 
 
-def _no_second(name: str, arity: int, function: Any) -> Any:
+def _last(name: str, arity: int, function: Any) -> Any:
     return composed(name, in_float64(function), *[no_derivative(name, "parameter")] * arity)
 
 
-hyp1f1_grad_a = _no_second("hyp1f1_grad_a", 3, _kummer_slope("a"))
-hyp1f1_grad_b = _no_second("hyp1f1_grad_b", 3, _kummer_slope("b"))
+hyp1f1_grad_aa, hyp1f1_grad_ab, hyp1f1_grad_bb = [
+    _last(f"hyp1f1_grad_{of}{by}", 3, slope_of(_kummer_slope(of), "ab".index(by)))
+    for of, by in ("aa", "ab", "bb")
+]
+# By x that is the derivative by the parameter of a / b M(a + 1, b + 1, x).
+hyp1f1_grad_a = composed(
+    "hyp1f1_grad_a",
+    in_float64(_kummer_slope("a")),
+    lambda t, y, a, b, x: mul(t, hyp1f1_grad_aa(a, b, x)),
+    lambda t, y, a, b, x: mul(t, hyp1f1_grad_ab(a, b, x)),
+    lambda t, y, a, b, x: mul(
+        t,
+        div(add(hyp1f1(add(a, 1), add(b, 1), x), _times(a, hyp1f1_grad_a(add(a, 1), add(b, 1), x))), b),
+    ),
+)
+hyp1f1_grad_b = composed(
+    "hyp1f1_grad_b",
+    in_float64(_kummer_slope("b")),
+    lambda t, y, a, b, x: mul(t, hyp1f1_grad_ab(a, b, x)),
+    lambda t, y, a, b, x: mul(t, hyp1f1_grad_bb(a, b, x)),
+    lambda t, y, a, b, x: mul(
+        t,
+        _times(
+            div(a, b),
+            sub(hyp1f1_grad_b(add(a, 1), add(b, 1), x), div(hyp1f1(add(a, 1), add(b, 1), x), b)),
+        ),
+    ),
+)
 hyp1f1 = composed(
     "hyp1f1",
     in_float64(_hyp1f1),
@@ -333,9 +359,47 @@ def _gauss_slope(by: str) -> Callable[[Any, Any, Any, Any], Any]:
     return slope
 
 
-hyp2f1_grad_a = _no_second("hyp2f1_grad_a", 4, _gauss_slope("a"))
-hyp2f1_grad_b = _no_second("hyp2f1_grad_b", 4, _gauss_slope("b"))
-hyp2f1_grad_c = _no_second("hyp2f1_grad_c", 4, _gauss_slope("c"))
+hyp2f1_grad_aa, hyp2f1_grad_ab, hyp2f1_grad_ac, hyp2f1_grad_bb, hyp2f1_grad_bc, hyp2f1_grad_cc = [
+    _last(f"hyp2f1_grad_{of}{by}", 4, slope_of(_gauss_slope(of), "abc".index(by)))
+    for of, by in ("aa", "ab", "ac", "bb", "bc", "cc")
+]
+
+
+def _gauss_second(by: str, first: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule by x of the derivative by a parameter: that of a b / c F(a + 1, b + 1; c + 1; x) by the parameter."""
+
+    def rule(t: Any, y: Any, a: Any, b: Any, c: Any, x: Any) -> Any:
+        raised = add(a, 1), add(b, 1), add(c, 1), x
+        factor = {"a": div(b, c), "b": div(a, c), "c": neg(div(mul(a, b), mul(c, c)))}[by]
+        return mul(t, add(_times(factor, hyp2f1(*raised)), _times(div(mul(a, b), c), first(*raised))))
+
+    return rule
+
+
+hyp2f1_grad_a = composed(
+    "hyp2f1_grad_a",
+    in_float64(_gauss_slope("a")),
+    lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_aa(a, b, c, x)),
+    lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_ab(a, b, c, x)),
+    lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_ac(a, b, c, x)),
+    _gauss_second("a", lambda *xs: hyp2f1_grad_a(*xs)),
+)
+hyp2f1_grad_b = composed(
+    "hyp2f1_grad_b",
+    in_float64(_gauss_slope("b")),
+    lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_ab(a, b, c, x)),
+    lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_bb(a, b, c, x)),
+    lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_bc(a, b, c, x)),
+    _gauss_second("b", lambda *xs: hyp2f1_grad_b(*xs)),
+)
+hyp2f1_grad_c = composed(
+    "hyp2f1_grad_c",
+    in_float64(_gauss_slope("c")),
+    lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_ac(a, b, c, x)),
+    lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_bc(a, b, c, x)),
+    lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_cc(a, b, c, x)),
+    _gauss_second("c", lambda *xs: hyp2f1_grad_c(*xs)),
+)
 hyp2f1 = composed(
     "hyp2f1",
     in_float64(_hyp2f1),

@@ -133,7 +133,7 @@ def drawn(self: Any, eqn: PaddedEqn, keys: Any, *, shape: Sequence[Any], **param
     return eqn.reshape(flat, (total, *out[len(shape) :]), out)
 
 
-def dimension(self: Any, eqn: PaddedEqn, *, size: Any) -> Any:
+def dimension(self: Any, eqn: PaddedEqn, *, size: Any, **params: Any) -> Any:
     """The real size."""
     return eqn.as_number(eqn.number(size), eqn.out_avals[0])
 

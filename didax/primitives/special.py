@@ -23,7 +23,15 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.primitives.composed import composed, iterate, like, polynomial, where_needed, where_usable
+from didax.primitives.composed import (
+    composed,
+    iterate,
+    like,
+    polynomial,
+    slope_of,
+    where_needed,
+    where_usable,
+)
 from didax.primitives.densities import log_power_of_gamma
 from didax.primitives.elementwise import (
     abs_,
@@ -319,21 +327,33 @@ igammac = composed(
     lambda t, q, a, x: neg(mul(t, igamma_grad_a(a, x))),
     lambda t, q, a, x: neg(mul(t, gamma_density(a, x))),
 )
+igamma_grad_aa, random_gamma_grad_a, log_random_gamma_grad_a = [
+    composed(
+        name, slope_of(function, 0), no_derivative(name, "parameter"), no_derivative(name, "other operand")
+    )
+    for name, function in {
+        "igamma_grad_aa": _igamma_grad_a,
+        "random_gamma_grad_a": _random_gamma_grad,
+        "log_random_gamma_grad_a": _log_random_gamma_grad,
+    }.items()
+]
 igamma_grad_a = composed(
     "igamma_grad_a",
     _igamma_grad_a,
-    no_derivative("igamma_grad_a", "parameter"),
+    lambda t, y, a, x: mul(t, igamma_grad_aa(a, x)),
     lambda t, y, a, x: mul(t, mul(gamma_density(a, x), sub(log(x), digamma(a)))),
 )
+# With the density f, whose log has the derivatives log(x) - digamma(a) and (a - 1) / x - 1, they are -P_a / f, and
+# that over x.
 random_gamma_grad = composed(
     "random_gamma_grad",
     _random_gamma_grad,
-    no_derivative("random_gamma_grad", "parameter"),
-    no_derivative("random_gamma_grad", "sample"),
+    lambda t, y, a, x: mul(t, random_gamma_grad_a(a, x)),
+    lambda t, y, a, x: mul(t, sub(sub(digamma(a), log(x)), sub(mul(div(y, x), sub(a, 1)), y))),
 )
 log_random_gamma_grad = composed(
     "log_random_gamma_grad",
     _log_random_gamma_grad,
-    no_derivative("log_random_gamma_grad", "parameter"),
-    no_derivative("log_random_gamma_grad", "sample"),
+    lambda t, y, a, log_x: mul(t, log_random_gamma_grad_a(a, log_x)),
+    lambda t, y, a, log_x: mul(t, sub(sub(digamma(a), log_x), mul(y, sub(a, exp(log_x))))),
 )

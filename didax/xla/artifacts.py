@@ -109,7 +109,11 @@ _DEFINITION = re.compile(r"func\.func (?:public |private )?@([\w.$-]+|\"[^\"]*\"
 
 
 class ArtifactFunctions:
-    """The functions of a module under names of their own, all private: `main` is the name of its main function."""
+    """The functions of a module under names of their own, all private: `main` is the name of its main function.
+
+    `wide_index` is for modules of several platforms, which take the number of the platform first: as int64 where JAX
+    wrote them with 64-bit numbers.
+    """
 
     def __init__(self, text: str):
         body = text[text.index("{\n", text.index("module")) + 2 : text.rindex("}")]
@@ -125,5 +129,6 @@ class ArtifactFunctions:
         body = pattern.sub(lambda found: names[found.group()[1:]], body)
         self.text = re.sub(r"func\.func (?:public |private )?@", "func.func private @", body).rstrip()
         self.main = names["main"][1:]
+        self.wide_index = re.search(rf"@{self.main}\(%\w+: tensor<i64>", self.text) is not None
         if "@lapack_" in self.text:
             register_lapack()

@@ -246,6 +246,7 @@ def test_a_policy_is_asked_about_primitives_types_and_parameters():
     f = dx.checkpoint(lambda x: dnp.sin(dnp.exp(dnp.sin(x)).sum(axis=0)), policy=policy)
     assert origins(f, X) == ["argument x", "output of exp"]
     assert ("reduce_sum", ["float32[3]"], {"axes": (0,)}) in asked
+    assert [name for name, *_ in asked].count("exp") == 1
 
 
 def test_names_change_nothing_and_reach_pytrees():

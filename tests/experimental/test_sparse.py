@@ -222,6 +222,24 @@ def test_sparsify_composes_with_jit_vmap_and_programs() -> None:
     check(summed[1], reference(x).transpose(0, 2, 1), "scan")
 
 
+def test_loops_and_branches_keep_what_is_known_of_indices() -> None:
+    sorted_ = sparse.BCOO.fromdense(dnp.eye(3))
+    plain = sparse.BCOO((sorted_.data, sorted_.indices), shape=(3, 3))
+    known = lambda f, *xs: [
+        (y.indices_sorted, y.unique_indices) for y in dx.tree.leaves(f(*xs), is_leaf=sparse_leaf)
+    ]
+    sparse_leaf = lambda x: isinstance(x, sparse.BCOO)
+    loop = lambda step: sparsify(lambda x: lax.fori_loop(0, 3, lambda _, x: step(x), x))
+    assert known(loop(lambda x: 2 * x), sorted_) == [(True, True)]
+    assert known(loop(lambda x: x.T), sorted_) == [(False, True)]
+    assert known(loop(lambda xs: xs[::-1]), (sorted_, plain)) == [(False, False)] * 2  # each was the other
+    for length in (0, 2):
+        scanned = sparsify(lambda x, n=length: lax.scan(lambda x, _: (2 * x, None), x, None, length=n)[0])
+        assert known(scanned, sorted_) == [(True, True)]
+    either = dx.jit(sparsify(lambda x, p: lax.cond(p, lambda x: x, lambda x: x.T, x)))
+    assert known(either, sorted_, True) == [(False, True)]
+
+
 def test_gradients_inside_of_sparsified_functions() -> None:
     """Cotangents that are one number everywhere meet operations that have no sparse operand."""
     x, p = made(LAYOUTS[0]), dnp.arange(5.0)

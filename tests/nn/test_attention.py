@@ -137,6 +137,7 @@ def test_products_that_find_their_scales() -> None:
         (lambda: dx.nn.get_scaled_dot_general_config("fp2"), ValueError, "Unsupported mode(.|\n)*'fp2'"),
         (lambda: dx.nn.scaled_dot_general(a[:, :8], a[:, :8], flat, configs=configs["mxfp8"]), ValueError, "32 neigh"),
         (lambda: dx.nn.scaled_dot_general(a, a, flat, "int32", configs["mxfp8"]), TypeError, "returns float32"),
+        (lambda: dx.nn.scaled_dot_general(a, a, flat, configs=configs["mxfp8"][:2]), ValueError, "three configs"),
     ):  # fmt: skip
         with pytest.raises(error, match=text):
             run()

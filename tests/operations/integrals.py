@@ -46,14 +46,12 @@ ROWS = [
     Operation("expn", integrals.expn, wide(lambda n, x: special.expn(n.astype(int), x)), orders_and_points, DTYPES,
               argnums=(1,), rtol=LOOSE),
     Operation("owens_t", integrals.owens_t, wide(special.owens_t), draw((-2, 2), (-2, 2)), DTYPES, rtol=LOOSE),
-    Operation("hyp1f1", hypergeometric.hyp1f1, wide(special.hyp1f1), KUMMER, DTYPES, rtol=LOOSE | {"float64": 1e-8},
-              second_order=False),
-    Operation("hyp2f1", hypergeometric.hyp2f1, wide(special.hyp2f1), GAUSS, DTYPES, rtol=LOOSE | {"float64": 1e-8},
-              second_order=False),
-    *[Operation(f"hyp1f1_grad_{name}", f, slope(special.hyp1f1, i), KUMMER, ("float64",), differentiable=False,
+    Operation("hyp1f1", hypergeometric.hyp1f1, wide(special.hyp1f1), KUMMER, DTYPES, rtol=LOOSE | {"float64": 1e-8}),
+    Operation("hyp2f1", hypergeometric.hyp2f1, wide(special.hyp2f1), GAUSS, DTYPES, rtol=LOOSE | {"float64": 1e-8}),
+    *[Operation(f"hyp1f1_grad_{name}", f, slope(special.hyp1f1, i), KUMMER, ("float64",), second_order=False,
                 rtol=ROUGH)
       for i, (name, f) in enumerate({"a": hypergeometric.hyp1f1_grad_a, "b": hypergeometric.hyp1f1_grad_b}.items())],
-    *[Operation(f"hyp2f1_grad_{name}", f, slope(special.hyp2f1, i), GAUSS, ("float64",), differentiable=False,
+    *[Operation(f"hyp2f1_grad_{name}", f, slope(special.hyp2f1, i), GAUSS, ("float64",), second_order=False,
                 rtol=ROUGH)
       for i, (name, f) in enumerate({"a": hypergeometric.hyp2f1_grad_a, "b": hypergeometric.hyp2f1_grad_b,
                                      "c": hypergeometric.hyp2f1_grad_c}.items())],

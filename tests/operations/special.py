@@ -70,16 +70,16 @@ ROWS = [
               lambda rng, dtype: (rng.integers(0, 1 << 32, (2,), np.uint32), rng.uniform(0.3, 5, (6,)).astype(dtype)),
               differentiable=False,  # at a fixed quantile, not for fixed rounds: tests/random/test_distributions.py
               rtol={"float32": 2e-5, "float64": 1e-10}),
-    Operation("igamma", lax.igamma, wide(special.gammainc), draw, DTYPES, corners=corners, second_order=False),
-    Operation("igammac", lax.igammac, wide(special.gammaincc), draw, DTYPES, corners=corners, second_order=False),
+    Operation("igamma", lax.igamma, wide(special.gammainc), draw, DTYPES, corners=corners),
+    Operation("igammac", lax.igammac, wide(special.gammaincc), draw, DTYPES, corners=corners),
     Operation("gamma_density", gamma_density, wide(lambda a, x: x ** (a - 1) * np.exp(-x) / special.gamma(a)), draw,
               ("float64",), rtol={"float32": 2e-6, "float64": 1e-13}),
-    Operation("igamma_grad_a", lax.igamma_grad_a, by_jax("igamma_grad_a"), draw, DTYPES[:2], argnums=(1,),
+    Operation("igamma_grad_a", lax.igamma_grad_a, by_jax("igamma_grad_a"), draw, DTYPES[:2],
               rtol={"float32": 2e-5, "float64": 1e-9}, second_order=False),
     Operation("random_gamma_grad", lax.random_gamma_grad, by_jax("random_gamma_grad"), draw, DTYPES[:2],
-              differentiable=False, rtol={"float32": 2e-5, "float64": 1e-9}),
+              second_order=False, rtol={"float32": 2e-5, "float64": 1e-9}),
     Operation("log_random_gamma_grad", log_random_gamma_grad, log_slope, draw_with_logarithm, ("float64",),
-              differentiable=False, rtol={"float64": 1e-5}),
+              second_order=False, rtol={"float64": 1e-5}),
     Operation("wald_sample", wald_sample, lambda x, mean: x, draw, DTYPES[:2],
               differentiable=False),  # at a fixed quantile: tests/random/test_distributions.py
 ]  # fmt: skip

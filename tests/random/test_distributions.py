@@ -344,6 +344,21 @@ def test_a_gamma_sample_moves_along_its_quantile(a: float) -> None:
     assert usable.sum() > (20 if a < 0.1 else 150)
 
 
+@pytest.mark.parametrize("a", [0.3, 2.5, 40.0])
+def test_second_derivatives_of_gamma_samples_are_those_of_their_quantiles(a: float) -> None:
+    from scipy.special import gammainc, gammaincinv
+
+    with dx.enable_x64(True):
+        keys = random.split(random.key(7), 20)
+        x = np.asarray(dx.vmap(lambda key: random.gamma(key, a))(keys))
+        curve = dx.vmap(lambda key: dx.grad(dx.grad(lambda a: random.gamma(key, a)))(a))(keys)
+        log_curve = dx.vmap(lambda key: dx.grad(dx.grad(lambda a: random.loggamma(key, a)))(a))(keys)
+    p, h = gammainc(a, x), 1e-3 * a
+    steps = [gammaincinv(a + k * h, p) for k in (-1, 0, 1)]
+    for found, (before, at, after) in ((curve, steps), (log_curve, np.log(steps))):
+        np.testing.assert_allclose(found, (after - 2 * at + before) / h**2, rtol=1e-3, atol=1e-6)
+
+
 @pytest.mark.ci
 @pytest.mark.parametrize(
     "name, args, moment, law",

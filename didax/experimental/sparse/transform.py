@@ -23,6 +23,7 @@ import numpy as np
 import didax.numpy as dnp
 from didax import lax
 from didax.api.checkpoint import checkpoint_name
+from didax.api.inspect import eval_shape
 from didax.api.jit import jit
 from didax.core import pytree
 from didax.core.avals import ShapedArray, aval_of
@@ -415,9 +416,37 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _plain(values: Sequence[Any]) -> list[Any]:
-    """The values without what is known of their indices, which steps of a loop and branches may differ in."""
-    return [type(x)(x._bufs, shape=x.shape) if is_sparse(x) else x for x in values]
+Flags = list[dict[str, bool]]  # what is known of the indices of each value; nothing of dense ones
+
+
+def _flags(values: Sequence[Any]) -> Flags:
+    return [{name: getattr(x, name) for name in x._flags} if is_sparse(x) else {} for x in values]
+
+
+def _with_flags(values: Sequence[Any], flags: Flags) -> list[Any]:
+    return [
+        type(x)(x._bufs, shape=x.shape, **known) if is_sparse(x) else x
+        for x, known in zip(values, flags, strict=True)
+    ]
+
+
+def _in_all(*flags: Flags) -> Flags:
+    """What each value is known to be everywhere: steps of a loop, and branches, may differ in it."""
+    return [
+        {name: all(known.get(name) for known in each) for name in each[0]}
+        for each in zip(*flags, strict=True)
+    ]
+
+
+def _settled(step: Callable[[list[Any]], Sequence[Any]], carry: Sequence[Any]) -> Flags:
+    """What is known of the indices of a loop's carry in each step: what it starts with, as far as the step keeps it."""
+    flags = _flags(carry)
+    while any(True in known.values() for known in flags):
+        kept = _in_all(flags, _flags(eval_shape(step, _with_flags(carry, flags))))
+        if kept == flags:
+            break
+        flags = kept
+    return flags
 
 
 @_rule("jit", (RULES, ROW_RULES))
@@ -439,10 +468,15 @@ def _rules_call(*args: Any, jaxpr: Jaxpr, rules: Any) -> list[Any]:
 def _while(*args: Any, cond_jaxpr: Jaxpr, body_jaxpr: Jaxpr, **sizes: int) -> list[Any]:
     params = {"cond_jaxpr": cond_jaxpr, "body_jaxpr": body_jaxpr, **sizes}
     for_cond, for_body, carry = WhileLayout.of(params).split(args)
+
+    def step(carry: list[Any]) -> list[Any]:
+        return run_jaxpr(body_jaxpr, [*for_body, *carry])
+
+    flags = _settled(step, carry)
     return lax.while_loop(  # type: ignore[no-any-return]
         lambda c: run_jaxpr(cond_jaxpr, [*for_cond, *c])[0],
-        lambda c: _plain(run_jaxpr(body_jaxpr, [*for_body, *c])),
-        _plain(carry),
+        lambda c: _with_flags(step(c), flags),
+        _with_flags(carry, flags),
     )
 
 
@@ -457,14 +491,25 @@ def _scan(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
 
     def step(carry: Any, x: Any) -> tuple[Any, Any]:
         outs = run_jaxpr(jaxpr, [*consts, *carry, *x])
-        return _plain(outs[:num_carry]), outs[num_carry:]
+        return outs[:num_carry], outs[num_carry:]
 
+    def once(carry: Any) -> list[Any]:
+        return step(carry, pytree.map(lambda x: x[0], list(xs)))[0] if params["length"] else carry
+
+    def settled(carry: Any, x: Any) -> tuple[Any, Any]:
+        carry, ys = step(carry, x)
+        return _with_flags(carry, flags), ys
+
+    flags = _settled(once, carry)
     options = {name: params[name] for name in ("length", "reverse", "unroll")}
-    carry, ys = lax.scan(step, _plain(carry), list(xs), **options)
+    start = _with_flags(carry, flags)
+    carry, ys = lax.scan(settled, start, list(xs), **options)
     return [*carry, *ys]
 
 
 @_rule("cond", (RULES, ROW_RULES))
 def _cond(index: Any, *operands: Any, branches: Sequence[Jaxpr], **params: Any) -> list[Any]:
-    runs = [functools.partial(lambda jaxpr, *xs: _plain(run_jaxpr(jaxpr, xs)), jaxpr) for jaxpr in branches]
+    found = [eval_shape(lambda *xs, jaxpr=jaxpr: run_jaxpr(jaxpr, xs), *operands) for jaxpr in branches]
+    flags = _in_all(*map(_flags, found))
+    runs = [lambda *xs, jaxpr=jaxpr: _with_flags(run_jaxpr(jaxpr, xs), flags) for jaxpr in branches]
     return lax.switch(index, runs, *operands)  # type: ignore[no-any-return]

@@ -133,9 +133,14 @@ class While(Unbounded):
         return outs[:n], fill_zeros(outs[n:], out, [aval_of(x) for x in carry])
 
     def linearize(self, primals: Values, tangents: Values, **params: Any) -> Pair:
-        """The linear half is the whole loop in forward mode: it takes the primal steps again."""
+        """The linear half is the whole loop in forward mode: it takes the primal steps again.
+
+        Arrays without elements have no tangents, so reverse mode need not remember the steps that they take.
+        """
         outs = self.bind(*primals, **params)
-        if not any(nonzero(tangents[params["cond_nconsts"] :])):
+        tangents = [Zero(t) if 0 in (t := aval_of(x_dot)).shape else x_dot for x_dot in tangents]
+        still = all(0 in y.shape or y.tangent() is not y for y in map(aval_of, outs))
+        if still or not any(nonzero(tangents[params["cond_nconsts"] :])):
             return outs, [Zero(aval_of(y).tangent()) for y in outs]
         again = {name: without_effects(params[name]) for name in ("cond_jaxpr", "body_jaxpr")}
         return outs, self.jvp(primals, tangents, **{**params, **again})[1]
