@@ -22,6 +22,7 @@ import didax.numpy as dnp
 from didax import export
 from didax.core.dtypes import ALL_DTYPES
 from didax.export import _file
+from didax.extend.dtypes import ExtendedDtype, register_extended
 
 W = np.arange(9.0, dtype="float32").reshape(3, 3) / 9
 MESH = dx.NamedSharding(
@@ -226,8 +227,12 @@ def call(**fields: Any) -> Callable[[], Any]:
     return lambda: export.deserialize(changed(**fields)).call(np.float32(1))
 
 
+class Colour(dx.dtypes.extended):
+    """Elements that are no numbers."""
+
+
 DATA = saved(0)
-key = dx.random.key(0)
+RGB = register_extended(ExtendedDtype("rgb_of_exports", Colour, np.dtype("uint8"), (3,)))
 ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "other bytes": (
         lambda: export.deserialize(b"PK\x03\x04 something"),
@@ -261,10 +266,10 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "effects": (call(unordered_effects=[{"name": "IO"}]), ValueError, "has effects.*\n  effects: IO"),
     "kept": (lambda: export.deserialize(changed(kept=[3])), ValueError, "damaged.\n  argument 3 of 1"),
     "tree": (lambda: export.deserialize(changed(out_tree={"kind": 9})), ValueError, "container of kind 9"),
-    "key dtype": (
-        lambda: export.deserialize(changed(types=[{"kind": 0, "dtype": 27}] * 2)),
+    "unknown dtype": (
+        lambda: export.deserialize(changed(types=[{"kind": 0, "dtype": 30}] * 2)),
         ValueError,
-        "does not take.*\n.*dtype: number 27",
+        "does not take.*\n.*dtype: number 30",
     ),
     "unknown class": (
         lambda: export.deserialize(changed(out_tree={"kind": 5, "custom": "Its"})),
@@ -307,7 +312,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         NotImplementedError,
         "program of several devices",
     ),
-    "key": (lambda: export.export(dx.jit(lambda k: k))(key), ValueError, "key_data"),
+    "colours": (
+        lambda: export.export(dx.jit(lambda x: x[::-1]))(dx.ShapeDtypeStruct((4,), RGB)),
+        ValueError,
+        r"numbers and random keys.\n  array: rgb_of_exports\[4\]",
+    ),
     "types": (
         lambda: export.deserialize(DATA).call(P, 3.5, scale=2.0),
         TypeError,
@@ -320,6 +329,50 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "no Python",
     ),
 }
+
+
+def draws(key: Any, x: Any) -> Any:
+    first, second = dx.random.split(key)
+    return dx.random.split(second), dx.random.normal(first, x.shape) * dnp.sin(x)
+
+
+def same_draws(loaded: export.Exported, key: Any) -> None:
+    """Keys, numbers and slopes equal those of the function; a key that is given is used."""
+    x = np.arange(3, dtype="float32")
+    run, clone = dx.jit(loaded.call), dx.random.clone
+    found, wanted = run(clone(key), x), draws(clone(key), x)
+    np.testing.assert_array_equal(dx.random.key_data(found[0]), dx.random.key_data(wanted[0]))
+    np.testing.assert_allclose(found[1], wanted[1], rtol=1e-6)
+    assert found[0].dtype == key.dtype and loaded.in_avals[0].dtype == key.dtype
+    with dx.debug_key_reuse("error"):
+        slope = lambda f: dx.grad(lambda x: f(clone(key), x)[1].sum())(x)
+        np.testing.assert_allclose(slope(loaded.call), slope(lambda *xs: draws(xs[0], xs[1])), rtol=1e-6)
+        fresh = clone(key)
+        loaded.call(fresh, x)
+        with pytest.raises(dx.errors.KeyReuseError):
+            dx.random.normal(fresh)
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg", "unsafe_rbg"])
+def test_keys_are_arguments_and_results(impl: str) -> None:
+    key, x = dx.random.key(3, impl=impl), dx.ShapeDtypeStruct((3,), "float32")
+    same_draws(export.deserialize(export.export(dx.jit(draws))(key, x).serialize(vjp_order=1)), key)
+
+
+@pytest.mark.cpu
+def test_keys_of_jaxs_programs() -> None:
+    same_draws(export.deserialize((HERE / "jax_keys.bin").read_bytes()), dx.random.key(3))
+
+
+def test_keys_of_programs_for_any_size() -> None:
+    x = dx.ShapeDtypeStruct(export.symbolic_shape("b"), "float32")
+    drop = lambda key, x: dnp.where(dx.random.bernoulli(key, 0.5, x.shape), x, 0)
+    loaded = export.deserialize(export.export(dx.jit(drop))(dx.random.key(0), x).serialize(vjp_order=1))
+    for count in (1, 5):
+        x, key = np.arange(1.0, count + 1, dtype="float32"), dx.random.key(count)
+        np.testing.assert_array_equal(loaded.call(key, x), drop(dx.random.clone(key), x))
+        slope = dx.grad(lambda x, key=key: loaded.call(dx.random.clone(key), x).sum())(x)
+        np.testing.assert_array_equal(slope, drop(dx.random.clone(key), np.ones_like(x)))
 
 
 @pytest.mark.cpu

@@ -31,6 +31,7 @@ from didax.export._text import MARK, TextProgram, write_text
 from didax.primitives import dimension  # noqa: F401, dimensions become numbers
 from didax.primitives.custom.constant import Held, constant_p
 from didax.primitives.exported import Artifact, exported_p
+from didax.primitives.keys import impl_of, random_clone_p
 from didax.xla.artifacts import module_text, serialize_module
 from didax.xla.lowering import lower_module
 from didax.xla.open_text import lower_open_module
@@ -218,7 +219,8 @@ class Exported:
                 ct if dtypes.is_inexact(aval.dtype) else np.zeros(shape, dtypes.float0)
                 for ct, aval, shape in zip(outs, self.out_avals, shapes, strict=True)
             ]
-            found = self.vjp().call(*complete(xs), *full)
+            again = [random_clone_p.bind(x) if impl_of(aval_of(x).dtype) else x for x in complete(xs)]
+            found = self.vjp().call(*again, *full)
             return tuple([found[i] if dtypes.is_inexact(self.in_avals[i].dtype) else None for i in numeric])
 
         function = custom_vjp(of_numbers)
@@ -340,7 +342,7 @@ def export(
       platforms: names such as "cpu" and "cuda", also of platforms that the process does not have; by default its own.
       disabled_checks: see `DisabledSafetyCheck`.
 
-    Raises TypeError for a function that is not jitted, ValueError for programs that call Python or take random keys.
+    Raises TypeError for a function that is not jitted, ValueError for programs that call Python.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> from didax import export
@@ -381,9 +383,9 @@ def _exported(
         )
     in_avals = jaxpr.in_avals[len(consts) :]
     for aval in (*in_avals, *jaxpr.out_avals):
-        if dtypes.as_extended(aval.dtype) is not None:
-            rule = "Arguments and results of an exported program are numbers."
-            fix = "Pass the words of keys (random.key_data), and wrap them inside (random.wrap_key_data)."
+        if dtypes.as_extended(aval.dtype) is not None and impl_of(aval.dtype) is None:
+            rule = "Arguments and results of an exported program are numbers and random keys."
+            fix = "Pass the numbers that stand behind the elements."
             raise ValueError(message(rule, f"array: {aval}", fix=fix))
 
     def closed(*xs: Any) -> list[Any]:

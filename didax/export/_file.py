@@ -19,6 +19,8 @@ from didax.core.avals import ShapedArray
 from didax.core.dims import parse_dims
 from didax.core.errors import message
 from didax.export._flatbuffers import Schema, read, write
+from didax.primitives.rbg import rbg, unsafe_rbg
+from didax.primitives.threefry import threefry
 
 SCHEMA: Schema = {
     "Tree": ["kind:i8", "children:[Tree]", "keys:[string]", "custom:string", "auxiliary:[u8]"],
@@ -100,7 +102,9 @@ _DTYPES = [
         "float0",
     ),
     *("float8_e4m3", "float8_e3m4", "float8_e8m0fnu", "float4_e2m1fn"),
+    *("key<fry>", "key<rbg>", "key<urbg>"),
 ]
+_KEYS = {impl.dtype.name: impl.dtype for impl in (threefry, rbg, unsafe_rbg)}
 _CHECKS = ("platform", "custom_call", "shape_assertions")
 
 
@@ -272,7 +276,7 @@ def read_aval(table: dict[str, Any], variable: Callable[[str], Any]) -> ShapedAr
             message(rule, facts, fix="Export it with arrays of numbers in the memory of the device.")
         )
     name = _DTYPES[kind]
-    dtype = dtypes.float0 if name == "float0" else dtypes.exact_dtype(name)
+    dtype = dtypes.float0 if name == "float0" else _KEYS.get(name) or dtypes.exact_dtype(name)
     lengths = table["shape"] or []
     return ShapedArray(parse_dims(", ".join(lengths), variable) if lengths else (), dtype)
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from didax.core.avals import ShapedArray
 from didax.core.primitive import Primitive
+from didax.passes.key_reuse import DRAWN, Keys
 from didax.xla.artifacts import ArtifactFunctions, module_text, refined_text
 from didax.xla.text import FunctionContext, Value, function_type, names
 
@@ -47,6 +49,12 @@ class Artifact:
         self.in_avals, self.out_avals = tuple(in_avals), tuple(out_avals)
         self.kept, self.platform_index, self.symbolic = tuple(kept), platform_index, symbolic
 
+    @property
+    def physical(self) -> Artifact:
+        """The same program, of the words of keys."""
+        words, results = [[aval.physical for aval in avals] for avals in (self.in_avals, self.out_avals)]
+        return Artifact(self.name, self.data, words, results, self.kept, self.platform_index, self.symbolic)
+
     def _key(self) -> object:
         return self.data, self.in_avals, self.out_avals, self.kept, self.platform_index
 
@@ -68,6 +76,16 @@ class CallExported(Primitive):
 
     def type(self, *avals: ShapedArray, artifact: Artifact) -> Sequence[ShapedArray]:
         return artifact.out_avals
+
+    def keys(self, line: Any, operands: Sequence[Any], *, artifact: Artifact) -> list[None]:
+        """The program is taken to draw from all keys that it is given: it does not say what it does with them."""
+        for x in operands:
+            if isinstance(x, Keys):
+                x.use(DRAWN, line)
+        return [None] * len(artifact.out_avals)
+
+    def physical(self, avals: Sequence[ShapedArray], *args: Any, artifact: Artifact) -> Any:
+        return self.bind(*args, artifact=artifact.physical)
 
     def lower(self, ctx: FunctionContext, *args: Value, artifact: Artifact) -> list[Value]:
         functions = _functions(artifact)
