@@ -193,20 +193,25 @@ def _scaled_zeta(s: Any, q: Any, scale: Any) -> Any:
     q - floor(q) on, and, with the sign of (-1)^s, that from floor(q) + 1 - q on less that from 1 - q on. Midway between
     two poles and for odd s the first two cancel, and where both overflow the sign is that of the nearer pole.
     """
-    negative = lt(q, 0)
-    below = floor(q)
-    after, before = sub(q, below), sub(add(below, 1), q)
-    sign, zero = where(negative, parity(s), like(0, q)), like(0, q)
-    midway = and_(eq(after, before), lt(sign, 0))
-    of_after, of_before = where(midway, zero, like(1, q)), where(midway, zero, sign)
+    zero = like(0, q)
 
-    def part(k: Any, total: Any) -> Any:
-        base = where(eq(k, 0), after, where(eq(k, 1), before, sub(1, q)))
+    def parts(s: Any, q: Any) -> tuple[Any, Any, Any, Any]:
+        negative, below = lt(q, 0), floor(q)
+        return negative, sub(q, below), sub(add(below, 1), q), where(negative, parity(s), zero)
+
+    def step(k: Any, total: Any) -> Any:
+        # Arguments that change after the last step: what XLA moves out of a loop becomes many small kernels.
+        s_here, q_here = where(lt(k, 3), s, like(2, s)), where(lt(k, 3), q, like(1, q))
+        negative, after, before, sign = parts(s_here, q_here)
+        midway = and_(eq(after, before), lt(sign, 0))
+        of_after, of_before = where(midway, zero, like(1, q)), where(midway, zero, sign)
+        base = where(eq(k, 0), after, where(eq(k, 1), before, sub(1, q_here)))
         weight = where(eq(k, 0), of_after, where(eq(k, 1), of_before, neg(sign)))
-        found = _positive_zeta(s, where(negative, base, q), scale)
+        found = _positive_zeta(s_here, where(negative, base, q_here), scale)
         return add(total, where(eq(weight, 0), zero, mul(weight, found)))
 
-    value = repeat(part, zero, lambda k: lt(k, 1), negative, 3)
+    negative, after, before, sign = parts(s, q)
+    value = repeat(step, zero, lambda k: lt(k, 1), negative, 3)
     overflown = where(lt(after, before), like(math.inf, q), mul(sign, math.inf))
     value = where(and_(negative, ne(value, value)), overflown, value)
     pole = where(eq(after, 0), like(math.inf, q), where(eq(s, floor(s)), value, like(math.nan, q)))
