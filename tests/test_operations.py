@@ -244,7 +244,12 @@ def primitives_in(jaxpr: Jaxpr) -> Iterator[Primitive]:
 # The first two call what is outside of the library, in files that their tests make: test_export.py, test_ffi.py. The
 # others are of symbolic shapes and of types that tell shardings: test_symbolic_shapes.py, devices/test_explicit.py; and
 # a call that programs do not hold: api/test_buckets.py. One returns nothing, and one other numbers each time.
+# Derivatives of zeta by its exponent, and second derivatives by parameters, are tried where rows of the functions
+# themselves are differentiated twice, and those of samples in random/test_distributions.py.
 WITHOUT_A_ROW = {
+    *("zeta_slope", "zeta_curve", "igamma_grad_aa", "random_gamma_grad_a", "log_random_gamma_grad_a"),
+    *[f"hyp1f1_grad_{by}" for by in ("aa", "ab", "bb")],
+    *[f"hyp2f1_grad_{by}" for by in ("aa", "ab", "ac", "bb", "bc", "cc")],
     "exported_call",
     "ffi_call",
     "dimension_value",

@@ -30,7 +30,7 @@ MORE = ["example_libraries.optimizers", "example_libraries.stax", "experimental.
 # By the reason: the functions, and of each the parameters whose calls are not those of JAX.
 EXCEPTIONS = {
     "users do not call it: another object makes it": """
-        core.Trace(parent) core.Tracer(trace aval) debug.DebugEffect(name) debug.OrderedDebugEffect(name)
+        core.Trace(parent) debug.DebugEffect(name) debug.OrderedDebugEffect(name)
         export.DisabledSafetyCheck(_impl) experimental.checkify.Error(_pred _code _metadata _payload)
         experimental.sparse.SparseTracer(spvalue sparse) extend.core.Effect(name) ref.AbstractRef(inner_aval)
         stages.ArgInfo(_aval) stages.Compiled(executable const_args args_info out_tree)

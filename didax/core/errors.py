@@ -189,11 +189,11 @@ class MissingRuleError(NotImplementedError):
     """A primitive has no rule for the transformation that met it.
 
     >>> import didax as dx
-    >>> dx.grad(dx.lax.zeta)(2.0, 3.0)
+    >>> dx.grad(dx.lax.polygamma)(2.0, 3.0)
     Traceback (most recent call last):
-    didax.core.errors.MissingRuleError: zeta has no derivative by its exponent.
+    didax.core.errors.MissingRuleError: polygamma has no derivative by its order.
       ...
-    Hold the exponent constant (stop_gradient); differentiate by the other operand only.
+    Hold the order constant (stop_gradient); differentiate by the other operand only.
     """
 
 
