@@ -433,8 +433,8 @@ MUTATIONS = [
     Mutation(
         "derivative of an exported program",
         "didax/export/_exported.py",
-        "found = self.vjp().call(*complete(xs), *full)",
-        "found = self.vjp().call(*complete(xs), *full)[::-1]",
+        "found = self.vjp().call(*again, *full)",
+        "found = self.vjp().call(*again, *full)[::-1]",
         "tests/test_export.py",
     ),
 ]
