@@ -50,7 +50,7 @@ print(subprocess.run([sys.executable, "-c", {child!r}], capture_output=True, tex
     (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.from_the_next = 1")
     (tmp_path / "uses.py").write_text(
         "import jax\nfrom jax import numpy as np\nnp.sin, np.nothing, jax.lax.cond, np._mine\n"
-        "jax._src.literals.TypedInt\n"
+        "jax._src.tpu_custom_call.as_tpu_kernel\n"
         "import jax.experimental.mosaic, jax.experimental.jax2tf\n"
         "from jax.experimental.array_serialization.serialization import get_tensorstore_spec\n"
     )
@@ -70,7 +70,7 @@ print(subprocess.run([sys.executable, "-c", {child!r}], capture_output=True, tex
     serialization = "jax.experimental.array_serialization.serialization.get_tensorstore_spec"
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines[1 : lines.index("missing: 5") + 6]] == [
-        "jax._src.literals",
+        "jax._src.tpu_custom_call",
         serialization,
         "jax.experimental.jax2tf",
         "jax.experimental.mosaic",
