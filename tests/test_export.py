@@ -375,6 +375,15 @@ def test_keys_of_programs_for_any_size() -> None:
         np.testing.assert_array_equal(slope, drop(dx.random.clone(key), np.ones_like(x)))
 
 
+def test_derivatives_of_programs_for_any_size_that_return_whole_numbers() -> None:
+    of = lambda x: (x**3, 3, np.arange(3))
+    x = dx.ShapeDtypeStruct(export.symbolic_shape("b"), "float32")
+    loaded = export.deserialize(export.export(dx.jit(of))(x).serialize(vjp_order=2))
+    slope = lambda x: dx.grad(lambda x: loaded.call(x)[0].sum())(x)
+    np.testing.assert_allclose(slope(W[0]), 3 * W[0] ** 2, rtol=1e-6)
+    np.testing.assert_allclose(dx.grad(lambda x: slope(x).sum())(W[0]), 6 * W[0], rtol=1e-6)
+
+
 @pytest.mark.cpu
 def test_a_program_for_other_platforms_runs_where_that_is_allowed() -> None:
     allowed = changed(platforms=["tpu"], checks=[{"kind": 0}])

@@ -111,6 +111,9 @@ class TextProgram:
         self.constants: list[Any] = []
         for constant in table["constants"] or ():
             aval = read_aval(constant["type"], lambda name: 0)
+            if aval.dtype == dtypes.float0:  # no bytes: the cotangent of a captured array of integers or keys
+                self.constants.append(np.zeros(aval.shape, dtypes.float0))
+                continue
             numbers = np.frombuffer(constant["data"] or b"", aval.dtype).reshape(aval.shape)
             self.constants.append(ConcreteArray(aval, numbers))  # 64 bits stay, whatever the default width
         self.at = functools.lru_cache(maxsize=64)(self._at)
