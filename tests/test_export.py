@@ -384,6 +384,46 @@ def test_derivatives_of_programs_for_any_size_that_return_whole_numbers() -> Non
     np.testing.assert_allclose(dx.grad(lambda x: slope(x).sum())(W[0]), 6 * W[0], rtol=1e-6)
 
 
+def test_what_programs_for_any_size_hold_within_loops_and_calls() -> None:
+    """Captured keys, arrays that a rule captured, and programs that are called, also where they are in a loop."""
+    key, w = dx.random.key(1), dnp.arange(3.0)
+    twice = export.deserialize(export.export(dx.jit(lambda x: x * x.sum()))(W[0]).serialize(vjp_order=1))
+
+    @dx.custom_vjp
+    def scaled(x: Any) -> Any:
+        return x * 2
+
+    def back(_: Any, ct: Any) -> Any:
+        return (ct * w.sum() * dx.random.normal(key),)
+
+    scaled.defvjp(lambda x: (scaled(x), None), back)
+
+    def of(x: Any) -> Any:
+        body = lambda c, y: (twice.call(c) * y, scaled(y))
+        return dx.lax.scan(body, twice.call(w), x)[1] * dx.random.normal(key, x.shape) + twice.call(w).sum()
+
+    x = dx.ShapeDtypeStruct(export.symbolic_shape("b"), "float32")
+    exported = export.export(dx.jit(of))(x)
+    assert exported.mlir_module().startswith("module")  # for jax, too
+    loaded = export.deserialize(exported.serialize(vjp_order=1))
+    slope = lambda f: dx.grad(lambda x: f(x).sum())(W[1])
+    with dx.debug_key_reuse("off"):
+        np.testing.assert_allclose(loaded.call(W[1]), of(W[1]), rtol=1e-6)
+        np.testing.assert_allclose(slope(loaded.call), slope(of), rtol=1e-6)
+
+
+def test_programs_for_any_size_differ_from_platform_to_platform() -> None:
+    chosen = dx.jit(lambda x: dx.lax.platform_dependent(x, cpu=dnp.cos, default=dnp.sin))
+    x = dx.ShapeDtypeStruct(export.symbolic_shape("b"), "float32")
+    two = export.export(chosen, platforms=["tpu", "cpu", "cuda"])(x)
+    two = export.deserialize(two.serialize(vjp_order=1))
+    np.testing.assert_allclose(two.call(W[0]), chosen(W[0]), rtol=1e-6)
+    slope = lambda f: dx.grad(lambda x: f(x).sum())(W[0])
+    np.testing.assert_allclose(slope(two.call), slope(chosen), rtol=1e-6)
+    assert two.mlir_module().startswith("# it computes differently from platform to platform")
+    assert "sine" in export.export(chosen, platforms=["tpu"])(x).mlir_module()
+
+
 @pytest.mark.cpu
 def test_a_program_for_other_platforms_runs_where_that_is_allowed() -> None:
     allowed = changed(platforms=["tpu"], checks=[{"kind": 0}])

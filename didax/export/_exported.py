@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.mesh import AbstractMesh
 from didax.export import _file
 from didax.export._symbolic import SymbolicScope, scope_of, solve
-from didax.export._text import MARK, TextProgram, write_text
+from didax.export._text import MARK, TextProgram, numbers_of, write_text
 from didax.primitives import dimension  # noqa: F401, dimensions become numbers
 from didax.primitives.custom.constant import Held, constant_p
 from didax.primitives.exported import Artifact, exported_p
@@ -40,6 +40,8 @@ from didax.xla.text import NoOpenForm
 
 minimum_supported_calling_convention_version = _file.CONVENTIONS.start
 maximum_supported_calling_convention_version = _file.CONVENTIONS.stop - 1
+
+T = TypeVar("T")
 
 
 class DisabledSafetyCheck:
@@ -388,16 +390,19 @@ def _exported(
             fix = "Pass the numbers that stand behind the elements."
             raise ValueError(message(rule, f"array: {aval}", fix=fix))
 
+    def program() -> tuple[Jaxpr, Sequence[Any]]:
+        """The program of the platform that is asked for."""
+        return (
+            traced.closed if config.state().lowering_platform is None else fun.trace(*args, **kwargs).closed
+        )
+
     def closed(*xs: Any) -> list[Any]:
-        program = jaxpr, consts
-        if config.state().lowering_platform is not None:
-            program = fun.trace(*args, **kwargs).closed
-        captured = [constant_p.bind(held=Held(c)) for c in program[1]]
-        return eval_jaxpr(program[0], [*captured, *xs])
+        own, captured = program()
+        return eval_jaxpr(own, [*[constant_p.bind(held=Held(c)) for c in captured], *xs])
 
     if _any_symbolic(in_avals):
-        constraints = [constraint.text for constraint in scope.constraints]
-        text, module = _open_program(traced.fun_name, jaxpr, consts, constraints, scope, platforms, checks)
+        programs = _of_platforms(platforms, program)
+        text, module = _open_program(traced.fun_name, programs, scope, checks)
     else:
         text = None
         module = _module(traced.fun_name, closed, in_avals, platforms, checks)
@@ -416,22 +421,32 @@ def _exported(
     )
 
 
+def _of_platforms(platforms: Sequence[str], make: Callable[[], T]) -> dict[str, T]:
+    """What is made while each platform is asked for."""
+    found: dict[str, T] = {}
+    for asked in platforms:
+        with config.override(lowering_platform=None if asked == platform() else asked):
+            found[asked] = make()
+    return found
+
+
 def _open_program(
     name: str,
-    jaxpr: Jaxpr,
-    consts: Sequence[Any],
-    constraints: Sequence[str],
+    programs: Mapping[str, tuple[Jaxpr, Sequence[Any]]],
     scope: Scope,
-    platforms: Sequence[str],
     checks: Sequence[DisabledSafetyCheck],
 ) -> tuple[bytes, bytes]:
     """A program of symbolic shapes as text, and as a module of open lengths; the text again where there is none."""
-    text = write_text(name, jaxpr, consts, constraints)  # refuses what has no text
+    constraints = [constraint.text for constraint in scope.constraints]
+    text = write_text(name, programs, constraints)  # refuses what has no text
     try:
-        values = [np.asarray(c).astype(v.aval.dtype) for c, v in zip(consts, jaxpr.invars, strict=False)]
-        module = lower_open_module(jaxpr, values, scope, name, len(platforms))
+        if TextProgram(text).by_platform:
+            raise NoOpenForm("it computes differently from platform to platform")
+        jaxpr, consts = next(iter(programs.values()))
+        values = [numbers_of(x, v.aval) for x, v in zip(consts, jaxpr.invars, strict=False)]
+        module = lower_open_module(jaxpr, values, scope, name, len(programs))
         _check_calls(name, module, checks)
-        if len(platforms) > 1 and _foreign_calls(module):
+        if len(programs) > 1 and _foreign_calls(module):
             raise NoOpenForm(f"it calls {_foreign_calls(module)[0]}, a function of one platform")
         return text, serialize_module(module)
     except (NoOpenForm, TypeError, ValueError, RuntimeError) as error:
@@ -439,7 +454,7 @@ def _open_program(
         obstacle = (
             str(error).split("\n")[0] if refused is None else f"{refused[1]} has no form of open lengths"
         )
-        return (text := write_text(name, jaxpr, consts, constraints, obstacle)), text
+        return (text := write_text(name, programs, constraints, obstacle)), text
 
 
 _OF_XLA = re.compile(
@@ -455,11 +470,7 @@ def _module(
     checks: Sequence[DisabledSafetyCheck],
 ) -> bytes:
     """The StableHLO module of a function of arrays."""
-    texts: dict[str, str] = {}
-    for asked in platforms:
-        with config.override(lowering_platform=None if asked == platform() else asked):
-            texts[asked] = _module_of_one(name, closed, in_avals)
-    text = joined(texts)
+    text = joined(_of_platforms(platforms, lambda: _module_of_one(name, closed, in_avals)))
     _check_calls(name, text, checks)
     return serialize_module(text)
 

@@ -37,8 +37,21 @@ SCHEMA: Schema = {
         "constants:[Constant]",
         "constraints:[string]",
         "obstacle:string",
+        "held:[Constant]",
+        "called:[Called]",
+        "platforms:[string]",
+        "others:[Text]",
     ],  # not jax's: the module of symbolic shapes
     "Constant": ["type:Aval", "data:[u8]"],
+    "Called": [
+        "name:string",
+        "module:[u8]",
+        "in_types:[Aval]",
+        "out_types:[Aval]",
+        "kept:[u32]",
+        "platform:i32",
+        "symbolic:bool",
+    ],
     "Program": [
         "version:u16",
         "name:string",
