@@ -254,6 +254,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "old convention": (lambda: export.deserialize(changed(convention=6)), ValueError, "older"),
     "cut": (lambda: export.deserialize(DATA[:-5]), ValueError, "is damaged"),
+    "another table": (
+        lambda: export.deserialize(struct.pack("<I", 4) + DATA[4:]),
+        ValueError,
+        "is damaged",
+    ),
     "changed": (lambda: export.deserialize(DATA[:-5] + b"xxxxx"), ValueError, "is damaged"),
     "empty": (lambda: export.deserialize(b""), ValueError, "are no exported program"),
     "platform": (
@@ -309,6 +314,13 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "mesh": (
         lambda: export.export(dx.jit(lambda x: x, in_shardings=MESH))(W[0]),
+        NotImplementedError,
+        "program of several devices",
+    ),
+    "mesh, any size": (
+        lambda: export.export(dx.jit(lambda x: dx.lax.with_sharding_constraint(x, MESH)))(
+            dx.ShapeDtypeStruct(export.symbolic_shape("b"), "float32")
+        ),
         NotImplementedError,
         "program of several devices",
     ),

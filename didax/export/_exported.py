@@ -377,12 +377,11 @@ def _exported(
     traced = fun.trace(*args, **kwargs)
     jaxpr, consts = traced.closed
     if len(jaxpr.outvars) != traced.out_tree.num_leaves or jaxpr.effects:
-        rule = (
-            "A program that calls Python, or writes to Refs, cannot be exported: its Python would be missing."
-        )
-        raise ValueError(
-            message(rule, f"program: {traced.fun_name}", fix="Export the part without callbacks and Refs.")
-        )
+        raise _needs_python(traced.fun_name)
+    if (operation := _operation_on_devices(jaxpr)) is not None:
+        rule = "A program of several devices is not exported: Didax writes no meshes to the file."
+        facts = f"program: {traced.fun_name}, operation: {operation}"
+        raise NotImplementedError(message(rule, facts, fix="Export the function without shardings."))
     in_avals = jaxpr.in_avals[len(consts) :]
     for aval in (*in_avals, *jaxpr.out_avals):
         if dtypes.as_extended(aval.dtype) is not None and impl_of(aval.dtype) is None:
@@ -478,16 +477,19 @@ def _module(
 def _module_of_one(name: str, closed: Any, in_avals: Sequence[ShapedArray]) -> str:
     """The text of the module for the platform that is asked for."""
     staged = jit(closed).trace(*in_avals).closed
-    if (found := _operation_on_devices(staged.jaxpr)) is not None:
-        rule = "A program of several devices is not exported: Didax writes no meshes to the file."
-        facts = f"program: {name}, operation: {found}"
-        raise NotImplementedError(message(rule, facts, fix="Export the function without shardings."))
     callbacks: list[Any] = []
     text = lower_module(staged.jaxpr, name="exported", callbacks=callbacks, alone=True)
-    if staged.consts or callbacks:
-        rule = "A program that calls Python, or captures values of an enclosing transformation, cannot be exported."
+    if callbacks:
+        raise _needs_python(name)
+    if staged.consts:
+        rule = "A program that captures values of an enclosing transformation cannot be exported."
         raise ValueError(message(rule, f"program: {name}", fix="Pass what it captures as arguments."))
     return text
+
+
+def _needs_python(name: str) -> ValueError:
+    rule = "A program that calls Python, or writes to Refs, cannot be exported: its Python would be missing."
+    return ValueError(message(rule, f"program: {name}", fix="Export the part without callbacks and Refs."))
 
 
 def _operation_on_devices(jaxpr: Jaxpr) -> str | None:
