@@ -26,6 +26,7 @@ from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.mesh import AbstractMesh
 from didax.export import _file
+from didax.export._devices import Layout, devices_of_call, layout_of, on_devices, whole
 from didax.export._symbolic import SymbolicScope, scope_of, solve
 from didax.export._text import MARK, TextProgram, numbers_of, write_text
 from didax.primitives import dimension  # noqa: F401, dimensions become numbers
@@ -113,6 +114,7 @@ class Exported:
         self.disabled_safety_checks = tuple(checks)
         self.mlir_module_serialized = module
         self.nr_devices: int = more.get("nr_devices", 1)
+        self._layout: Layout = more.get("layout") or whole(len(self.in_avals), len(self.out_avals))
         self.calling_convention_version: int = more.get(
             "convention", maximum_supported_calling_convention_version
         )
@@ -162,7 +164,8 @@ class Exported:
         """The results for arguments of the types that it was exported for.
 
         Raises ArgumentError for arguments of other types or structures, ValueError for other platforms, for programs of
-        several devices and with effects, and for shapes that do not fit its symbolic shapes and their constraints.
+        more devices than there are, or with effects, and for shapes that do not fit its symbolic shapes and their
+        constraints.
         """
         leaves, tree = flatten_arguments(args, kwargs)
         arrays = [as_array(x) for x in leaves]
@@ -189,10 +192,6 @@ class Exported:
             rule = f"The exported program {self.fun_name} is for other platforms."
             facts = f"exported for: {', '.join(self.platforms)}, this process: {platform()}"
             raise ValueError(message(rule, facts, fix="Export it for this platform."))
-        if self.nr_devices != 1:
-            rule = f"The exported program {self.fun_name} is for several devices, and is called on one."
-            facts = f"exported for: {self.nr_devices} devices"
-            raise ValueError(message(rule, facts, fix="Export the function without shardings."))
         if effects := (*self.ordered_effects, *self.unordered_effects):
             rule = (
                 f"The exported program {self.fun_name} has effects, whose order of runs Didax does not know."
@@ -201,7 +200,8 @@ class Exported:
 
     def _differentiable(self, sizes: dict[str, Any], arrays: Sequence[Any]) -> list[Any]:
         """The results, whose derivatives are the program's vjp. Arrays of float0 stay out: they have no numbers."""
-        run = self._at(tuple(sorted(sizes.items())))
+        places = devices_of_call(self.fun_name, self.nr_devices, arrays) if self.nr_devices != 1 else ()
+        run = self._at(tuple(sorted(sizes.items())), places)
         numeric = [i for i, aval in enumerate(self.in_avals) if aval.dtype != dtypes.float0]
 
         def complete(xs: Sequence[Any]) -> list[Any]:
@@ -236,8 +236,8 @@ class Exported:
         ]
 
     @functools.lru_cache(maxsize=64)  # noqa: B019, a program and its instances live as long
-    def _at(self, sizes: tuple[tuple[str, Any], ...]) -> Callable[..., list[Any]]:
-        """The program where dimensions have these sizes, as a function of all arrays."""
+    def _at(self, sizes: tuple[tuple[str, Any], ...], places: tuple[Any, ...]) -> Callable[..., list[Any]]:
+        """The program where dimensions have these sizes, on these devices if there are any: a function of arrays."""
         if self._text is not None:
             return self._text.at(sizes)
         if any(is_symbolic(n) for _, n in sizes):
@@ -259,7 +259,10 @@ class Exported:
             self.module_kept_var_idx,
             index,
             self.uses_global_constants and bool(sizes),
+            self.nr_devices,
         )
+        if places:
+            return on_devices(artifact, self._layout, places)
         return lambda *xs: exported_p.bind(*xs, artifact=artifact)
 
     @api_boundary
@@ -279,8 +282,6 @@ class Exported:
             "out_tree": _file.write_tree(self.out_tree),
             "in_avals": in_types,
             "out_avals": out_types,
-            "in_shardings": [{"kind": 0}] * count[0],
-            "out_shardings": [{"kind": 0}] * count[1],
             "platforms": self.platforms,
             "ordered_effects": [{"name": name} for name in self.ordered_effects],
             "unordered_effects": [{"name": name} for name in self.unordered_effects],
@@ -295,8 +296,7 @@ class Exported:
             "types": [*in_types, *out_types],
             "in_types": list(range(count[0])),
             "out_types": list(range(count[0], sum(count))),
-            "in_places": [0] * count[0],
-            "out_places": [0] * count[1],
+            **self._layout,
         }
 
 
@@ -571,7 +571,8 @@ def _read(table: dict[str, Any]) -> Exported:
         table["platforms"] or (),
         [DisabledSafetyCheck(_file.read_check(x)) for x in table["checks"] or ()],
         None if inner is None else functools.partial(_read, inner),
-        nr_devices=table["devices"] or table["devices_16"] or 0,
+        nr_devices=table["devices"] or table["devices_16"] or 1,
+        layout=layout_of(table),
         convention=table["convention"],
         kept=kept,
         text=text,
