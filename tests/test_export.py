@@ -149,6 +149,18 @@ def test_files_of_jax_for_any_shape_with_complex_results_and_factors() -> None:
 
 
 @pytest.mark.cpu
+def test_files_of_jax_that_lay_arrays_out_on_one_device() -> None:
+    """Two modules in one program, each with a mesh of its own."""
+    loaded = export.deserialize((HERE / "jax_one_device.bin").read_bytes())
+    x, w = np.arange(8, dtype="float32").reshape(4, 2) / 9, W[:2]
+    of = lambda x, w: dnp.tanh((x * x).sum() * x @ w)
+    slope = lambda f: dx.jit(dx.value_and_grad(lambda x: f(x).sum()))(x)
+    found, wanted = slope(lambda x: loaded.call(x, w)[0]), slope(lambda x: of(x, w))
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-5)
+    np.testing.assert_allclose(found[1], wanted[1], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.cpu
 def test_jax_reads_the_files(tmp_path: Path) -> None:
     pytest.importorskip("flatbuffers")  # which jax.export needs
     import jax
@@ -254,6 +266,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "old convention": (lambda: export.deserialize(changed(convention=6)), ValueError, "older"),
     "cut": (lambda: export.deserialize(DATA[:-5]), ValueError, "is damaged"),
+    "another table": (
+        lambda: export.deserialize(struct.pack("<I", 4) + DATA[4:]),
+        ValueError,
+        "is damaged",
+    ),
     "changed": (lambda: export.deserialize(DATA[:-5] + b"xxxxx"), ValueError, "is damaged"),
     "empty": (lambda: export.deserialize(b""), ValueError, "are no exported program"),
     "platform": (
@@ -261,7 +278,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         f"exported for: tpu, this process: {dx.default_backend()}",
     ),
-    "devices": (call(devices=4), ValueError, "several devices.*\n  exported for: 4 devices"),
+    "devices": (call(devices=999), ValueError, "more than this process has.\n  exported for: 999 devices"),
     "module": (call(module=b"MLIR"), ValueError, "StableHLO module.*cannot be read.*\n  bytes: 4"),
     "effects": (call(unordered_effects=[{"name": "IO"}]), ValueError, "has effects.*\n  effects: IO"),
     "kept": (lambda: export.deserialize(changed(kept=[3])), ValueError, "damaged.\n  argument 3 of 1"),
@@ -309,6 +326,13 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "mesh": (
         lambda: export.export(dx.jit(lambda x: x, in_shardings=MESH))(W[0]),
+        NotImplementedError,
+        "program of several devices",
+    ),
+    "mesh, any size": (
+        lambda: export.export(dx.jit(lambda x: dx.lax.with_sharding_constraint(x, MESH)))(
+            dx.ShapeDtypeStruct(export.symbolic_shape("b"), "float32")
+        ),
         NotImplementedError,
         "program of several devices",
     ),
@@ -373,6 +397,55 @@ def test_keys_of_programs_for_any_size() -> None:
         np.testing.assert_array_equal(loaded.call(key, x), drop(dx.random.clone(key), x))
         slope = dx.grad(lambda x, key=key: loaded.call(dx.random.clone(key), x).sum())(x)
         np.testing.assert_array_equal(slope, drop(dx.random.clone(key), np.ones_like(x)))
+
+
+def test_derivatives_of_programs_for_any_size_that_return_whole_numbers() -> None:
+    of = lambda x: (x**3, 3, np.arange(3))
+    x = dx.ShapeDtypeStruct(export.symbolic_shape("b"), "float32")
+    loaded = export.deserialize(export.export(dx.jit(of))(x).serialize(vjp_order=2))
+    slope = lambda x: dx.grad(lambda x: loaded.call(x)[0].sum())(x)
+    np.testing.assert_allclose(slope(W[0]), 3 * W[0] ** 2, rtol=1e-6)
+    np.testing.assert_allclose(dx.grad(lambda x: slope(x).sum())(W[0]), 6 * W[0], rtol=1e-6)
+
+
+def test_what_programs_for_any_size_hold_within_loops_and_calls() -> None:
+    """Captured keys, arrays that a rule captured, and programs that are called, also where they are in a loop."""
+    key, w = dx.random.key(1), dnp.arange(3.0)
+    twice = export.deserialize(export.export(dx.jit(lambda x: x * x.sum()))(W[0]).serialize(vjp_order=1))
+
+    @dx.custom_vjp
+    def scaled(x: Any) -> Any:
+        return x * 2
+
+    def back(_: Any, ct: Any) -> Any:
+        return (ct * w.sum() * dx.random.normal(key),)
+
+    scaled.defvjp(lambda x: (scaled(x), None), back)
+
+    def of(x: Any) -> Any:
+        body = lambda c, y: (twice.call(c) * y, scaled(y))
+        return dx.lax.scan(body, twice.call(w), x)[1] * dx.random.normal(key, x.shape) + twice.call(w).sum()
+
+    x = dx.ShapeDtypeStruct(export.symbolic_shape("b"), "float32")
+    exported = export.export(dx.jit(of))(x)
+    assert exported.mlir_module().startswith("module")  # for jax, too
+    loaded = export.deserialize(exported.serialize(vjp_order=1))
+    slope = lambda f: dx.grad(lambda x: f(x).sum())(W[1])
+    with dx.debug_key_reuse("off"):
+        np.testing.assert_allclose(loaded.call(W[1]), of(W[1]), rtol=1e-6)
+        np.testing.assert_allclose(slope(loaded.call), slope(of), rtol=1e-6)
+
+
+def test_programs_for_any_size_differ_from_platform_to_platform() -> None:
+    chosen = dx.jit(lambda x: dx.lax.platform_dependent(x, cpu=dnp.cos, default=dnp.sin))
+    x = dx.ShapeDtypeStruct(export.symbolic_shape("b"), "float32")
+    two = export.export(chosen, platforms=["tpu", "cpu", "cuda"])(x)
+    two = export.deserialize(two.serialize(vjp_order=1))
+    np.testing.assert_allclose(two.call(W[0]), chosen(W[0]), rtol=1e-6)
+    slope = lambda f: dx.grad(lambda x: f(x).sum())(W[0])
+    np.testing.assert_allclose(slope(two.call), slope(chosen), rtol=1e-6)
+    assert two.mlir_module().startswith("# it computes differently from platform to platform")
+    assert "sine" in export.export(chosen, platforms=["tpu"])(x).mlir_module()
 
 
 @pytest.mark.cpu

@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,8 +26,9 @@ from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.mesh import AbstractMesh
 from didax.export import _file
+from didax.export._devices import Layout, devices_of_call, layout_of, on_devices, whole
 from didax.export._symbolic import SymbolicScope, scope_of, solve
-from didax.export._text import MARK, TextProgram, write_text
+from didax.export._text import MARK, TextProgram, numbers_of, write_text
 from didax.primitives import dimension  # noqa: F401, dimensions become numbers
 from didax.primitives.custom.constant import Held, constant_p
 from didax.primitives.exported import Artifact, exported_p
@@ -40,6 +41,8 @@ from didax.xla.text import NoOpenForm
 
 minimum_supported_calling_convention_version = _file.CONVENTIONS.start
 maximum_supported_calling_convention_version = _file.CONVENTIONS.stop - 1
+
+T = TypeVar("T")
 
 
 class DisabledSafetyCheck:
@@ -111,6 +114,7 @@ class Exported:
         self.disabled_safety_checks = tuple(checks)
         self.mlir_module_serialized = module
         self.nr_devices: int = more.get("nr_devices", 1)
+        self._layout: Layout = more.get("layout") or whole(len(self.in_avals), len(self.out_avals))
         self.calling_convention_version: int = more.get(
             "convention", maximum_supported_calling_convention_version
         )
@@ -160,7 +164,8 @@ class Exported:
         """The results for arguments of the types that it was exported for.
 
         Raises ArgumentError for arguments of other types or structures, ValueError for other platforms, for programs of
-        several devices and with effects, and for shapes that do not fit its symbolic shapes and their constraints.
+        more devices than there are, or with effects, and for shapes that do not fit its symbolic shapes and their
+        constraints.
         """
         leaves, tree = flatten_arguments(args, kwargs)
         arrays = [as_array(x) for x in leaves]
@@ -187,10 +192,6 @@ class Exported:
             rule = f"The exported program {self.fun_name} is for other platforms."
             facts = f"exported for: {', '.join(self.platforms)}, this process: {platform()}"
             raise ValueError(message(rule, facts, fix="Export it for this platform."))
-        if self.nr_devices != 1:
-            rule = f"The exported program {self.fun_name} is for several devices, and is called on one."
-            facts = f"exported for: {self.nr_devices} devices"
-            raise ValueError(message(rule, facts, fix="Export the function without shardings."))
         if effects := (*self.ordered_effects, *self.unordered_effects):
             rule = (
                 f"The exported program {self.fun_name} has effects, whose order of runs Didax does not know."
@@ -199,7 +200,8 @@ class Exported:
 
     def _differentiable(self, sizes: dict[str, Any], arrays: Sequence[Any]) -> list[Any]:
         """The results, whose derivatives are the program's vjp. Arrays of float0 stay out: they have no numbers."""
-        run = self._at(tuple(sorted(sizes.items())))
+        places = devices_of_call(self.fun_name, self.nr_devices, arrays) if self.nr_devices != 1 else ()
+        run = self._at(tuple(sorted(sizes.items())), places)
         numeric = [i for i, aval in enumerate(self.in_avals) if aval.dtype != dtypes.float0]
 
         def complete(xs: Sequence[Any]) -> list[Any]:
@@ -234,8 +236,8 @@ class Exported:
         ]
 
     @functools.lru_cache(maxsize=64)  # noqa: B019, a program and its instances live as long
-    def _at(self, sizes: tuple[tuple[str, Any], ...]) -> Callable[..., list[Any]]:
-        """The program where dimensions have these sizes, as a function of all arrays."""
+    def _at(self, sizes: tuple[tuple[str, Any], ...], places: tuple[Any, ...]) -> Callable[..., list[Any]]:
+        """The program where dimensions have these sizes, on these devices if there are any: a function of arrays."""
         if self._text is not None:
             return self._text.at(sizes)
         if any(is_symbolic(n) for _, n in sizes):
@@ -257,7 +259,10 @@ class Exported:
             self.module_kept_var_idx,
             index,
             self.uses_global_constants and bool(sizes),
+            self.nr_devices,
         )
+        if places:
+            return on_devices(artifact, self._layout, places)
         return lambda *xs: exported_p.bind(*xs, artifact=artifact)
 
     @api_boundary
@@ -277,8 +282,6 @@ class Exported:
             "out_tree": _file.write_tree(self.out_tree),
             "in_avals": in_types,
             "out_avals": out_types,
-            "in_shardings": [{"kind": 0}] * count[0],
-            "out_shardings": [{"kind": 0}] * count[1],
             "platforms": self.platforms,
             "ordered_effects": [{"name": name} for name in self.ordered_effects],
             "unordered_effects": [{"name": name} for name in self.unordered_effects],
@@ -293,8 +296,7 @@ class Exported:
             "types": [*in_types, *out_types],
             "in_types": list(range(count[0])),
             "out_types": list(range(count[0], sum(count))),
-            "in_places": [0] * count[0],
-            "out_places": [0] * count[1],
+            **self._layout,
         }
 
 
@@ -375,12 +377,11 @@ def _exported(
     traced = fun.trace(*args, **kwargs)
     jaxpr, consts = traced.closed
     if len(jaxpr.outvars) != traced.out_tree.num_leaves or jaxpr.effects:
-        rule = (
-            "A program that calls Python, or writes to Refs, cannot be exported: its Python would be missing."
-        )
-        raise ValueError(
-            message(rule, f"program: {traced.fun_name}", fix="Export the part without callbacks and Refs.")
-        )
+        raise _needs_python(traced.fun_name)
+    if (operation := _operation_on_devices(jaxpr)) is not None:
+        rule = "A program of several devices is not exported: Didax writes no meshes to the file."
+        facts = f"program: {traced.fun_name}, operation: {operation}"
+        raise NotImplementedError(message(rule, facts, fix="Export the function without shardings."))
     in_avals = jaxpr.in_avals[len(consts) :]
     for aval in (*in_avals, *jaxpr.out_avals):
         if dtypes.as_extended(aval.dtype) is not None and impl_of(aval.dtype) is None:
@@ -388,16 +389,19 @@ def _exported(
             fix = "Pass the numbers that stand behind the elements."
             raise ValueError(message(rule, f"array: {aval}", fix=fix))
 
+    def program() -> tuple[Jaxpr, Sequence[Any]]:
+        """The program of the platform that is asked for."""
+        return (
+            traced.closed if config.state().lowering_platform is None else fun.trace(*args, **kwargs).closed
+        )
+
     def closed(*xs: Any) -> list[Any]:
-        program = jaxpr, consts
-        if config.state().lowering_platform is not None:
-            program = fun.trace(*args, **kwargs).closed
-        captured = [constant_p.bind(held=Held(c)) for c in program[1]]
-        return eval_jaxpr(program[0], [*captured, *xs])
+        own, captured = program()
+        return eval_jaxpr(own, [*[constant_p.bind(held=Held(c)) for c in captured], *xs])
 
     if _any_symbolic(in_avals):
-        constraints = [constraint.text for constraint in scope.constraints]
-        text, module = _open_program(traced.fun_name, jaxpr, consts, constraints, scope, platforms, checks)
+        programs = _of_platforms(platforms, program)
+        text, module = _open_program(traced.fun_name, programs, scope, checks)
     else:
         text = None
         module = _module(traced.fun_name, closed, in_avals, platforms, checks)
@@ -416,22 +420,32 @@ def _exported(
     )
 
 
+def _of_platforms(platforms: Sequence[str], make: Callable[[], T]) -> dict[str, T]:
+    """What is made while each platform is asked for."""
+    found: dict[str, T] = {}
+    for asked in platforms:
+        with config.override(lowering_platform=None if asked == platform() else asked):
+            found[asked] = make()
+    return found
+
+
 def _open_program(
     name: str,
-    jaxpr: Jaxpr,
-    consts: Sequence[Any],
-    constraints: Sequence[str],
+    programs: Mapping[str, tuple[Jaxpr, Sequence[Any]]],
     scope: Scope,
-    platforms: Sequence[str],
     checks: Sequence[DisabledSafetyCheck],
 ) -> tuple[bytes, bytes]:
     """A program of symbolic shapes as text, and as a module of open lengths; the text again where there is none."""
-    text = write_text(name, jaxpr, consts, constraints)  # refuses what has no text
+    constraints = [constraint.text for constraint in scope.constraints]
+    text = write_text(name, programs, constraints)  # refuses what has no text
     try:
-        values = [np.asarray(c).astype(v.aval.dtype) for c, v in zip(consts, jaxpr.invars, strict=False)]
-        module = lower_open_module(jaxpr, values, scope, name, len(platforms))
+        if TextProgram(text).by_platform:
+            raise NoOpenForm("it computes differently from platform to platform")
+        jaxpr, consts = next(iter(programs.values()))
+        values = [numbers_of(x, v.aval) for x, v in zip(consts, jaxpr.invars, strict=False)]
+        module = lower_open_module(jaxpr, values, scope, name, len(programs))
         _check_calls(name, module, checks)
-        if len(platforms) > 1 and _foreign_calls(module):
+        if len(programs) > 1 and _foreign_calls(module):
             raise NoOpenForm(f"it calls {_foreign_calls(module)[0]}, a function of one platform")
         return text, serialize_module(module)
     except (NoOpenForm, TypeError, ValueError, RuntimeError) as error:
@@ -439,7 +453,7 @@ def _open_program(
         obstacle = (
             str(error).split("\n")[0] if refused is None else f"{refused[1]} has no form of open lengths"
         )
-        return (text := write_text(name, jaxpr, consts, constraints, obstacle)), text
+        return (text := write_text(name, programs, constraints, obstacle)), text
 
 
 _OF_XLA = re.compile(
@@ -455,11 +469,7 @@ def _module(
     checks: Sequence[DisabledSafetyCheck],
 ) -> bytes:
     """The StableHLO module of a function of arrays."""
-    texts: dict[str, str] = {}
-    for asked in platforms:
-        with config.override(lowering_platform=None if asked == platform() else asked):
-            texts[asked] = _module_of_one(name, closed, in_avals)
-    text = joined(texts)
+    text = joined(_of_platforms(platforms, lambda: _module_of_one(name, closed, in_avals)))
     _check_calls(name, text, checks)
     return serialize_module(text)
 
@@ -467,16 +477,19 @@ def _module(
 def _module_of_one(name: str, closed: Any, in_avals: Sequence[ShapedArray]) -> str:
     """The text of the module for the platform that is asked for."""
     staged = jit(closed).trace(*in_avals).closed
-    if (found := _operation_on_devices(staged.jaxpr)) is not None:
-        rule = "A program of several devices is not exported: Didax writes no meshes to the file."
-        facts = f"program: {name}, operation: {found}"
-        raise NotImplementedError(message(rule, facts, fix="Export the function without shardings."))
     callbacks: list[Any] = []
     text = lower_module(staged.jaxpr, name="exported", callbacks=callbacks, alone=True)
-    if staged.consts or callbacks:
-        rule = "A program that calls Python, or captures values of an enclosing transformation, cannot be exported."
+    if callbacks:
+        raise _needs_python(name)
+    if staged.consts:
+        rule = "A program that captures values of an enclosing transformation cannot be exported."
         raise ValueError(message(rule, f"program: {name}", fix="Pass what it captures as arguments."))
     return text
+
+
+def _needs_python(name: str) -> ValueError:
+    rule = "A program that calls Python, or writes to Refs, cannot be exported: its Python would be missing."
+    return ValueError(message(rule, f"program: {name}", fix="Export the part without callbacks and Refs."))
 
 
 def _operation_on_devices(jaxpr: Jaxpr) -> str | None:
@@ -558,7 +571,8 @@ def _read(table: dict[str, Any]) -> Exported:
         table["platforms"] or (),
         [DisabledSafetyCheck(_file.read_check(x)) for x in table["checks"] or ()],
         None if inner is None else functools.partial(_read, inner),
-        nr_devices=table["devices"] or table["devices_16"] or 0,
+        nr_devices=table["devices"] or table["devices_16"] or 1,
+        layout=layout_of(table),
         convention=table["convention"],
         kept=kept,
         text=text,

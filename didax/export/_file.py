@@ -37,8 +37,21 @@ SCHEMA: Schema = {
         "constants:[Constant]",
         "constraints:[string]",
         "obstacle:string",
+        "held:[Constant]",
+        "called:[Called]",
+        "platforms:[string]",
+        "others:[Text]",
     ],  # not jax's: the module of symbolic shapes
     "Constant": ["type:Aval", "data:[u8]"],
+    "Called": [
+        "name:string",
+        "module:[u8]",
+        "in_types:[Aval]",
+        "out_types:[Aval]",
+        "kept:[u32]",
+        "platform:i32",
+        "symbolic:bool",
+    ],
     "Program": [
         "version:u16",
         "name:string",
@@ -138,14 +151,14 @@ def write_file(program: dict[str, Any]) -> bytearray:
 def read_file(data: bytes) -> dict[str, Any]:
     """The table of a program; ValueError for bytes that are none, damaged, too new or too old."""
     if data.startswith(b"DIDAX-EXPORT"):
-        raise _age("older", "format: 1, read: 2", "Export it again.")
+        raise _age("an older", "format: 1, read: 2", "Export it again.")
     if data[4:8] == _MARK and len(data) >= _START:
         _, found, length, digest = _HEADER.unpack_from(data, 4)
         if found != _FORMAT:
             newer = found > _FORMAT
             fix = "Update Didax." if newer else "Export it again."
-            raise _age("newer" if newer else "older", f"format: {found}, read: {_FORMAT}", fix)
-        if len(data) != length or _digest(data[_START:]) != digest:
+            raise _age("a newer" if newer else "an older", f"format: {found}, read: {_FORMAT}", fix)
+        if len(data) != length or _digest(data[_START:]) != digest or not _points_behind_header(data):
             raise damaged(f"bytes: {len(data)}, wanted: {length}")
     try:
         program = read(SCHEMA, "Program", data)
@@ -160,20 +173,28 @@ def read_file(data: bytes) -> dict[str, Any]:
     return program
 
 
+def _points_behind_header(data: bytes) -> bool:
+    """Whether the first bytes, which the checksum leaves out, lead to the table whose list of fields comes first."""
+    at, fields = struct.unpack_from("<I", data)[0], struct.unpack_from("<H", data, _START)[0]
+    return at == _START + -(-fields // 4) * 4
+
+
 def _check_versions(program: dict[str, Any]) -> None:
     for what, known in (("version", VERSIONS), ("convention", CONVENTIONS)):
         found = program[what] or 0
         if found not in known:
             newer = found >= known.stop
             facts = f"{what}: {found}, read: {known.start} to {known.stop - 1}"
-            raise _age("newer" if newer else "older", facts, "Update Didax." if newer else "Export it again.")
+            raise _age(
+                "a newer" if newer else "an older", facts, "Update Didax." if newer else "Export it again."
+            )
     if program["vjp"] is not None:
         _check_versions(program["vjp"])
 
 
 def _age(age: str, facts: str, fix: str) -> ValueError:
     return ValueError(
-        message(f"The exported program has a {age} format than this version of Didax reads.", facts, fix=fix)
+        message(f"The exported program is of {age} format than this version of Didax reads.", facts, fix=fix)
     )
 
 

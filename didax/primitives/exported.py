@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 
 from didax.core.avals import ShapedArray
+from didax.core.errors import message
+from didax.core.mesh import Mesh
 from didax.core.primitive import Primitive
 from didax.passes.key_reuse import DRAWN, Keys
 from didax.xla.artifacts import ArtifactFunctions, module_text, refined_text
+from didax.xla.device_text import DeviceWriter
 from didax.xla.text import FunctionContext, Value, function_type, names
 
 _NO_PYTHON = (
@@ -31,9 +34,10 @@ class Artifact:
       kept: the arguments that the module takes, by number.
       platform_index: what a module for several platforms takes first: the number of the platform.
       symbolic: whether types of the module have dimensions of any size.
+      devices: how many the module is for; one for one computes on each device of a program.
     """
 
-    __slots__ = ("data", "in_avals", "kept", "name", "out_avals", "platform_index", "symbolic")
+    __slots__ = ("data", "devices", "in_avals", "kept", "name", "out_avals", "platform_index", "symbolic")
 
     def __init__(
         self,
@@ -44,16 +48,19 @@ class Artifact:
         kept: Sequence[int],
         platform_index: int | None = None,
         symbolic: bool = False,
+        devices: int = 1,
     ):
         self.name, self.data = name, data
         self.in_avals, self.out_avals = tuple(in_avals), tuple(out_avals)
         self.kept, self.platform_index, self.symbolic = tuple(kept), platform_index, symbolic
+        self.devices = devices
 
     @property
     def physical(self) -> Artifact:
         """The same program, of the words of keys."""
         words, results = [[aval.physical for aval in avals] for avals in (self.in_avals, self.out_avals)]
-        return Artifact(self.name, self.data, words, results, self.kept, self.platform_index, self.symbolic)
+        more = self.kept, self.platform_index, self.symbolic, self.devices
+        return Artifact(self.name, self.data, words, results, *more)
 
     def _key(self) -> object:
         return self.data, self.in_avals, self.out_avals, self.kept, self.platform_index
@@ -89,8 +96,8 @@ class CallExported(Primitive):
 
     def lower(self, ctx: FunctionContext, *args: Value, artifact: Artifact) -> list[Value]:
         functions = _functions(artifact)
-        if functions.text not in ctx.module.functions:
-            ctx.module.functions.append(functions.text)
+        if not any(f"@{functions.main}(" in text for text in ctx.module.functions):
+            ctx.module.functions.append(_placed(artifact, functions, ctx.module.devices))
         operands = [args[i] for i in artifact.kept]
         if artifact.platform_index is not None:
             index = _INT64 if functions.wide_index else _INT32
@@ -99,6 +106,32 @@ class CallExported(Primitive):
         return ctx.emit_many(
             f"func.call @{functions.main}({names(operands)}) : {function_type(operands, outs)}", outs
         )
+
+
+def _placed(artifact: Artifact, functions: ArtifactFunctions, devices: DeviceWriter | None) -> str:
+    """The functions' text, for the devices of the program that is being written."""
+    own = () if devices is None else devices.partition.devices
+    inside = devices is not None and devices.manual is not None
+    count = max(len(own), 1)
+    if count == artifact.devices == 1 or (artifact.devices == 1 and not functions.communicates):
+        return functions.on_one_device
+    if devices is None or count != artifact.devices or inside:
+        rule = f"The exported program {artifact.name} runs on as many devices as it was exported for."
+        where = ", within a shard_map" if inside else ""
+        facts = f"exported for: {artifact.devices}, called in a program of {count}{where}"
+        raise ValueError(message(rule, facts, fix="Call it with arrays that lie on that many devices."))
+    return functions.with_meshes(map(devices.mesh, meshes_of(artifact, own)), devices.channel)
+
+
+def meshes_of(artifact: Artifact, devices: Sequence[Any]) -> list[Mesh]:
+    """The meshes that the module names, of these devices."""
+    return [
+        Mesh(
+            np.array([devices[i] for i in mesh.order]).reshape([size for _, size in mesh.axes]),
+            tuple([axis for axis, _ in mesh.axes]),
+        )
+        for mesh in _functions(artifact).meshes.values()
+    ]
 
 
 @functools.lru_cache(maxsize=64)

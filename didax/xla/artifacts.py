@@ -5,10 +5,12 @@ Read next: `didax/export/_exported.py`, what users call.
 
 from __future__ import annotations
 
+import functools
 import importlib
+import math
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
@@ -78,7 +80,8 @@ def refined_text(text: str, in_avals: Sequence[ShapedArray], out_avals: Sequence
             "  }",
         ]
     )
-    module = f"module @refined {{\n{main}\n{functions.text}\n}}\n"
+    meshes = "\n".join(functions.declared_meshes(functions.meshes))
+    module = f"module @refined {{\n{meshes}\n{main}\n{functions.text}\n}}\n"
     return _text(xe.mlir.refine_polymorphic_shapes(mlir_module=module.encode()))
 
 
@@ -105,6 +108,21 @@ def _text(bytecode: bytes) -> str:
         return str(ir.Module.parse(bytecode))
 
 
+_MESH = re.compile(r"^ *sdy\.mesh @([\w.$-]+) = (<\[(.*?)\](?:, device_ids=\[(.*?)\])?>).*\n", re.MULTILINE)
+_ANNOTATION = r"sdy\.sharding = #sdy\.sharding(?:<[^<>]*>|_per_value<\[(?:<[^<>]*>(?:, )?)*\]>)"
+_ANNOTATIONS = re.compile(f"{_ANNOTATION}, |, {_ANNOTATION}|{_ANNOTATION}")
+_CONSTRAINT = re.compile(r"sdy\.sharding_constraint (%[\w#]+) <[^<>]*> :")
+_CHANNEL = re.compile(r"channel_handle = #stablehlo\.channel_handle<[^<>]*>")
+
+
+class DeclaredMesh(NamedTuple):
+    """A mesh that a module names: its text, the names and lengths of its axes, the numbers of its devices."""
+
+    text: str
+    axes: tuple[tuple[str, int], ...]
+    order: tuple[int, ...]
+
+
 _DEFINITION = re.compile(r"func\.func (?:public |private )?@([\w.$-]+|\"[^\"]*\")")
 
 
@@ -112,13 +130,23 @@ class ArtifactFunctions:
     """The functions of a module under names of their own, all private: `main` is the name of its main function.
 
     `wide_index` is for modules of several platforms, which take the number of the platform first: as int64 where JAX
-    wrote them with 64-bit numbers.
+    wrote them with 64-bit numbers. `meshes` are those that the text names, and does not declare.
     """
 
     def __init__(self, text: str):
         body = text[text.index("{\n", text.index("module")) + 2 : text.rindex("}")]
         if "attributes {" in text[: text.index("\n")]:
             body = text[text.index("\n") + 1 : text.rindex("}")]
+        self.meshes: dict[str, DeclaredMesh] = {}
+        for name, text_of_mesh, axes, order in _MESH.findall(body):
+            lengths = tuple([(axis, int(size)) for axis, size in re.findall(r'"([^"]*)"=(\d+)', axes)])
+            numbers = (
+                tuple(map(int, order.split(",")))
+                if order
+                else tuple(range(math.prod(dict(lengths).values())))
+            )
+            self.meshes[name] = DeclaredMesh(text_of_mesh, lengths, numbers)
+        body = _MESH.sub("", body)
         import hashlib  # on first need
 
         prefix = f"exported_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
@@ -132,3 +160,25 @@ class ArtifactFunctions:
         self.wide_index = re.search(rf"@{self.main}\(%\w+: tensor<i64>", self.text) is not None
         if "@lapack_" in self.text:
             register_lapack()
+
+    def declared_meshes(self, names: Iterable[str]) -> list[str]:
+        """The lines that declare the meshes under these names."""
+        return [
+            f"sdy.mesh @{name} = {mesh.text}" for name, mesh in zip(names, self.meshes.values(), strict=True)
+        ]
+
+    def with_meshes(self, names: Iterable[str], channel: Callable[[], str]) -> str:
+        """The text, with these names for its meshes, and with channels of communication that no other part has."""
+        new = dict(zip(self.meshes, names, strict=True))
+        text = re.sub(r"<@([\w.$-]+)(?=[,>])", lambda found: f"<@{new[found[1]]}", self.text)
+        return _CHANNEL.sub(lambda _: channel(), text)
+
+    @functools.cached_property
+    def on_one_device(self) -> str:
+        """The text without what it says of one device, on which everything lies anyway."""
+        return _CONSTRAINT.sub(r"stablehlo.convert \1 :", _ANNOTATIONS.sub("", self.text))
+
+    @property
+    def communicates(self) -> bool:
+        """Whether devices exchange numbers by what is written in it."""
+        return _CHANNEL.search(self.text) is not None

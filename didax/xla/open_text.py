@@ -246,7 +246,7 @@ class OpenContext(FunctionContext):
 def lower_open_module(
     jaxpr: Jaxpr, captured: Sequence[Any], scope: Scope, name: str, platforms: int = 1
 ) -> str:
-    """The text of a module for a jaxpr of symbolic shapes, whose first inputs have the values `captured`.
+    """The text of a module for a jaxpr of symbolic shapes, whose first inputs are `captured`, keys as their words.
 
     Of several platforms `main` takes the number first. Raises NoOpenForm for what cannot be stated.
     """
@@ -256,7 +256,7 @@ def lower_open_module(
     args = [Value(f"%arg{i}", aval) for i, aval in enumerate(avals)]
     _compute_variables(head, args, scope, name)
     ctx = OpenContext(module, head)
-    consts = [ctx.constant(x, v.aval) for x, v in zip(captured, jaxpr.invars, strict=False)]
+    consts = [ctx.constant(x, v.aval.physical) for x, v in zip(captured, jaxpr.invars, strict=False)]
     outs = lower_jaxpr_body(ctx, simplify_jaxpr(jaxpr), [*consts, *args])
     parameters = [f"{x}: {x.type}" for x in args]
     if platforms > 1:

@@ -1,0 +1,61 @@
+"""Exported programs of several devices, and those of one device in programs of several."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax import NamedSharding, P, export
+
+FILES = Path(__file__).parent.parent / "exported"  # see test_export.py
+X = np.arange(8, dtype="float32").reshape(4, 2) / 9
+W = np.arange(6, dtype="float32").reshape(2, 3) / 9
+
+
+def read(name: str) -> export.Exported:
+    return export.deserialize((FILES / name).read_bytes())
+
+
+def of(x: Any, w: Any) -> Any:
+    return dnp.tanh((x * x).sum() * x @ w)
+
+
+def slopes(f: Any) -> Any:
+    return dx.jit(dx.grad(lambda x, w: (f(x, w) ** 2).sum(), (0, 1)))
+
+
+def test_files_of_jax_for_several_devices() -> None:
+    """Collectives and constraints run on the devices of the arguments, or else on the first ones."""
+    loaded = read("jax_devices.bin")
+    assert loaded.nr_devices == 4
+    last = dx.sharding.Mesh(dx.devices()[4:], "rows")
+    placed = dx.device_put(X, NamedSharding(last, P("rows")))
+    again = export.deserialize(loaded.serialize(vjp_order=1))
+    for program, x in ((loaded, X), (loaded, placed), (again, X)):
+        y, twice = program.call(x, W)
+        np.testing.assert_allclose(y, of(X, W), rtol=1e-5)
+        np.testing.assert_allclose(twice, W * 2, rtol=1e-6)
+        assert y.devices() == set(dx.devices()[4:] if x is placed else dx.devices()[:4])
+        assert {part.data.shape for part in y.addressable_shards} == {(2, 3)}
+    for found, wanted in zip(slopes(lambda *xs: again.call(*xs)[0])(X, W), slopes(of)(X, W), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
+    both = dx.jit(lambda x: (loaded.call(x, W)[0], loaded.call(x * 2, W)[0]))(X)  # one function, called twice
+    np.testing.assert_allclose(both[1], of(X * 2, W), rtol=1e-5)
+    elsewhere = dx.device_put(X, NamedSharding(dx.sharding.Mesh(dx.devices()[:2], "rows"), P("rows")))
+    with pytest.raises(ValueError, match="same devices"):
+        loaded.call(elsewhere, W)
+
+
+def test_programs_of_one_device_in_programs_of_several() -> None:
+    loaded = read("jax_one_device.bin")
+    mesh = dx.make_mesh((2,), ("rows",), axis_types=(dx.sharding.AxisType.Auto,))
+    x = dx.device_put(X, NamedSharding(mesh, P("rows")))
+    np.testing.assert_allclose(dx.jit(loaded.call)(x, W)[0], of(X, W), rtol=1e-5)
+    each = dx.shard_map(
+        lambda x: loaded.call(dnp.tile(x, (2, 1)), W)[0], mesh=mesh, in_specs=P("rows"), out_specs=P("rows")
+    )
+    wanted = np.concatenate([of(np.tile(part, (2, 1)), W) for part in (X[:2], X[2:])])
+    np.testing.assert_allclose(dx.jit(each)(x), wanted, rtol=1e-5)
