@@ -118,15 +118,16 @@ def threefry2x32(*operands: Any) -> list[Any]:
     return [y.value for y in rounds(k0, k1, x0, x1, _rotate_words, lambda n: _Words(np.uint32(n)))]
 
 
-def lower_blocks(ctx: Any, keys: Value, n: int) -> list[Value]:
-    """Blocks with counters 0 to n - 1, for each key of an array: both results are (*batch, n)."""
+def lower_blocks(ctx: Any, keys: Value, n: int, counters_first: bool = False) -> list[Value]:
+    """Blocks with counters 0 to n - 1, for each key of an array: both results are (*batch, n), or (n, *batch)."""
     batch = keys.aval.shape[:-1]
     x0, x1 = _lower_counters(ctx, n)
     k0, k1 = (lower_word(ctx, keys, i) for i in range(2))
     if batch:
-        wide = ShapedArray((*batch, n), UINT32)
-        k0, k1 = (ctx.broadcast(k, wide, range(len(batch))) for k in (k0, k1))
-        x0, x1 = (ctx.broadcast(x, wide, [len(batch)]) for x in (x0, x1))
+        axes, axis = range(counters_first, len(batch) + counters_first), 0 if counters_first else len(batch)
+        wide = ShapedArray((n, *batch) if counters_first else (*batch, n), UINT32)
+        k0, k1 = (ctx.broadcast(k, wide, axes) for k in (k0, k1))
+        x0, x1 = (ctx.broadcast(x, wide, [axis]) for x in (x0, x1))
     return lower_function(ctx, threefry2x32, [k0, k1, x0, x1])
 
 

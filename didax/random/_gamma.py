@@ -1,11 +1,12 @@
 """Distributions drawn by rejection: gamma and those derived from it, Poisson, binomial and multinomial.
 
 All elements are drawn at once: a round draws candidates for the whole array, each element keeps the first
-candidate that is accepted, and rounds continue while an element has none. Keys are split as in jax.random, and
-candidates are accepted by the same rules, so the numbers agree; the rules are computed without cancellation here, so
-a candidate that stands within rounding errors of its limit may be accepted by one library alone. Samples of the gamma
-family are differentiable in their parameters, by implicit differentiation (`primitives/random_gamma.py`); counts are
-not. Read next: `_transformed.py` for distributions in closed form.
+candidate that is accepted, and rounds continue while an element has none; those after the first are for blocks of a
+large array's elements that have none. Keys are split as in jax.random, and candidates are accepted by the same rules,
+so the numbers agree; the rules are computed without cancellation here, so a candidate that stands within rounding
+errors of its limit may be accepted by one library alone. Samples of the gamma family are differentiable in their
+parameters, by implicit differentiation (`primitives/random_gamma.py`); counts are not. Read next: `_transformed.py`
+for distributions in closed form.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from didax.core.avals import aval_of
 from didax.core.device_types import loosened, pinned
 from didax.core.dims import is_symbolic
 from didax.core.errors import message
+from didax.primitives.convert import materialize_p
 from didax.primitives.densities import log_power_of_gamma
 from didax.primitives.gamma_quotients import minus_log1p
 from didax.primitives.keys import impl_of, random_clone_p
@@ -50,8 +52,8 @@ from didax.random._transformed import check, common_shape, draw, positive
 from didax.transforms.rewriting import trace_closed
 from didax.xla.platforms import platform
 
-_MANY = 1 << 14  # elements: arrays of more are drawn in places (`_rounds_in_places`)
-_MOST = 1 << 30  # elements: int32 holds their positions, and those of the places behind the last one
+_MANY = 1 << 14  # elements: of arrays of more, few take part in all rounds (`_rounds_of_few`)
+_MOST = 1 << 30  # elements: int32 holds their positions, and those of the block behind the last one
 
 
 def _float_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -139,8 +141,18 @@ def _marsaglia_tsang(words: Any, a: Any, log_space: bool, may_be_split: bool) ->
     valid = (a > 0) & (a < dnp.inf)
     d = dnp.where(valid, dnp.where(a < 1, a + 1, a), 1) - 1 / 3
     c = 1 / (3 * dnp.sqrt(d))
-    normals = vmap(lambda key: normal_floats(key, (), dtype))
-    uniforms = vmap(lambda key: unit_floats(key, (), dtype))
+    element_keys = random_split_p.bind(words, shape=a.shape)
+    is_large = _is_large(element_keys, may_be_split)
+    # XLA would run the cipher in each kernel that reads a number, and search constants for one below 1 by itself.
+    kept = (lambda x: materialize_p.bind(x)[0]) if is_large else lambda x: x
+    normals = lambda keys: kept(vmap(lambda key: normal_floats(key, (), dtype))(keys))
+    uniforms = lambda keys: kept(vmap(lambda key: unit_floats(key, (), dtype))(keys))
+
+    def judge(c: Any, d: Any, x: Any, u: Any) -> tuple[Any, Any]:
+        w = dnp.maximum(c * x, -1)
+        # 1 - v + log v for v = (1 + w)^3, without cancellation
+        bend = -(3 * w * w + w * w * w + 3 * minus_log1p(w))
+        return w, (w > -1) & (dnp.log(u) < 0.5 * x * x + d * bend)
 
     def step(c: Any, d: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
         waiting, retry, keys, normal_keys, u, found = state
@@ -148,78 +160,79 @@ def _marsaglia_tsang(words: Any, a: Any, log_space: bool, may_be_split: bool) ->
         keys = _choose_keys(retry, keys, next_keys)
         u = dnp.where(retry, u, uniforms(uniform_keys))
         normal_keys, drawn = _split_each(_choose_keys(retry, normal_keys, first_normal_keys), 2)
-        x = normals(drawn)
-        w = dnp.maximum(c * x, -1)
-        # 1 - v + log v for v = (1 + w)^3, without cancellation
-        bend = -(3 * w * w + w * w * w + 3 * minus_log1p(w))
-        accepted = (w > -1) & (dnp.log(u) < 0.5 * x * x + d * bend)
+        w, accepted = judge(c, d, normals(drawn), u)
         found = dnp.where(waiting & accepted, w, found)
         return waiting & ~accepted, w <= -1, keys, normal_keys, u, found
 
-    element_keys = random_split_p.bind(words, shape=a.shape)
-    keys, last_keys = _split_each(element_keys, 2)
-    w = _rounds(step, c, d, valid, keys, may_be_split)
-    rest = -dnp.log1p(-uniforms(last_keys))  # exponential: -log of a uniform number
-    small = a < 1
-    power = dnp.where(small, rest / dnp.where(small, a, 1), 0)
+    def extra(last_keys: Any) -> Any:
+        rest = -dnp.log1p(-uniforms(last_keys))  # exponential: -log of a uniform number
+        return dnp.where(small, rest / dnp.where(small, a, 1), 0)
+
+    small = kept(a < 1)
+    if is_large:
+        keys = child(element_keys, 0)
+        w, accepted = judge(c, d, normals(child(child(keys, 1), 1)), uniforms(child(keys, 2)))
+        found = dnp.where(accepted & valid, w, 0)
+        w = _rounds_of_few(step, c, d, valid & ~accepted, keys, found)
+        power = lax.cond(
+            dnp.any(small),
+            lambda keys: extra(child(keys, 1)),
+            lambda keys: dnp.zeros_like(c),
+            random_clone_p.bind(element_keys),
+        )
+    else:
+        keys, last_keys = _split_each(element_keys, 2)
+        w = _rounds(step, c, d, valid, keys)
+        power = extra(last_keys)
     found = dnp.log(d) + 3 * dnp.log1p(w) - power if log_space else d * (1 + w) ** 3 * dnp.exp(-power)
     limit = dnp.where(a == dnp.inf, dnp.inf, dnp.nan)
     return dnp.where(valid, found, limit).astype(dtype).reshape(shape)
 
 
-def _rounds(step: Callable[..., Any], c: Any, d: Any, valid: Any, keys: Any, may_be_split: bool) -> Any:
-    """Return what `step` accepts for each element that is valid, 0 for others.
+def _is_large(keys: Any, may_be_split: bool) -> bool:
+    """Whether all elements of an array are tried once before those that wait are drawn, by `_rounds_of_few`.
+
+    All elements of a small array take part in each round. So do all of an array that is or may be split over devices,
+    which would exchange what they look up, and all on accelerators, which are best at few large rounds. Generators
+    other than threefry draw for all keys of a batch from the first.
+    """
+    n = aval_of(keys).size
+    is_large = not is_symbolic(n) and _MANY <= n <= _MOST and impl_of(aval_of(keys).dtype) is threefry
+    return is_large and not may_be_split and platform() == "cpu"
+
+
+def _rounds(step: Callable[..., Any], c: Any, d: Any, waiting: Any, keys: Any) -> Any:
+    """Return what `step` accepts for each element that is waiting, 0 for others.
 
     `step(c, d, state)` draws a candidate for each element; the state is (waiting, retry, keys, normal keys, uniform
-    numbers, found). All elements of a small array take part in each round. So do all of an array that is or may be
-    split over devices, which would exchange what they look up, and all on accelerators, which are best at few large
-    rounds.
+    numbers, found).
     """
-    n = aval_of(valid).size
-    is_large = not is_symbolic(n) and _MANY <= n <= _MOST and impl_of(aval_of(keys).dtype) is threefry
-    if is_large and not may_be_split and platform() == "cpu":
-        return _rounds_in_places(step, c, d, valid, keys, n)
-    start = (valid, dnp.zeros_like(valid), keys, keys, dnp.zeros_like(c), dnp.zeros_like(c))
-    body = functools.partial(step, c, d)
-    return lax.while_loop(lambda state: dnp.any(state[0]), body, start)[-1]
+    start = (waiting, dnp.zeros_like(waiting), keys, keys, dnp.zeros_like(c), dnp.zeros_like(c))
+    return lax.while_loop(lambda state: dnp.any(state[0]), functools.partial(step, c, d), start)[-1]
 
 
-def _rounds_in_places(step: Callable[..., Any], c: Any, d: Any, valid: Any, keys: Any, n: int) -> Any:
-    """Return the same of a large array, most elements of which wait for one round only, but some for six.
+def _rounds_of_few(step: Callable[..., Any], c: Any, d: Any, waiting: Any, keys: Any, found: Any) -> Any:
+    """Return `found`, and what `step` accepts for each element that is waiting: a few of a large array, in blocks.
 
-    A round is for as many elements as there are places. The next element takes the place of each that is found, so an
-    element takes part in 1.4 rounds, and not in six. Each element has a key of its own, so the order of work changes no
-    number; other generators than threefry draw for all keys of a batch from the first.
-    Processor milliseconds of 100,000 numbers, one loaded core: 21.7 -> 10.2.
+    The slowest of 100,000 elements takes six rounds, in which the others need not take part. Each element has a key of
+    its own, so the order of work changes no number. Processor milliseconds of 100,000 numbers, one loaded core: rounds
+    of all elements 21.7, elements in places that the next one took when one was found 8.8, this 3.4.
     """
-    places = n // 16
+    n = aval_of(found).size
+    length = n // 64
+    rank = dnp.cumsum(waiting, dtype=np.int32)
+    count = rank[-1]
+    places = dnp.where(waiting, rank - 1, n)
+    order = dnp.full(n + length, n, np.int32).at[places].set(dnp.arange(n, dtype=np.int32), mode="drop")
 
-    def body(carry: tuple[Any, ...]) -> tuple[Any, ...]:
-        elements, next_element, retry, own_keys, normal_keys, u, found = carry
-        waiting = (elements < n) & valid.at[elements].get(mode="clip")
-        parameters = [x.at[elements].get(mode="clip") for x in (c, d)]
-        state = (waiting, retry, own_keys, normal_keys, u, dnp.zeros_like(u))
-        still, retry, own_keys, normal_keys, u, new = step(*parameters, state)
-        found = found.at[dnp.where(still, n, elements)].set(new, mode="drop")
-        taken = dnp.cumsum(~still, dtype=np.int32)
-        elements = dnp.where(still, elements, dnp.minimum(next_element + taken - 1, n))
-        fresh = keys.at[elements].get(mode="clip")
-        own_keys, normal_keys = [_choose_keys(still, x, fresh) for x in (own_keys, normal_keys)]
-        next_element = dnp.minimum(next_element + taken[-1], n)
-        return elements, next_element, retry & still, own_keys, normal_keys, u, found
+    def block(state: tuple[Any, Any]) -> tuple[Any, Any]:
+        first, found = state
+        elements = lax.dynamic_slice(order, (first,), (length,))
+        c_here, d_here, keys_here = [x.at[elements].get(mode="clip") for x in (c, d, keys)]
+        new = _rounds(step, c_here, d_here, elements < n, keys_here)
+        return first + length, found.at[elements].set(new, mode="drop")
 
-    first = keys[:places]
-    none = dnp.zeros(places, aval_of(c).dtype)
-    start = (
-        dnp.arange(places, dtype=np.int32),
-        np.int32(places),
-        none > 0,
-        first,
-        first,
-        none,
-        dnp.zeros_like(c),
-    )
-    return lax.while_loop(lambda carry: dnp.any(carry[0] < n), body, start)[-1]
+    return lax.while_loop(lambda state: state[0] < count, block, (np.int32(0), found))[1]
 
 
 def _split_each(keys: Any, count: int) -> list[Any]:

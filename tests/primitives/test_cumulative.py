@@ -129,7 +129,8 @@ def test_long_rows_are_scanned_in_one_kernel(reverse: bool) -> None:
         np.zeros(300),
     )
     ends[[50, 200]], zeros[:] = (np.inf, np.nan), -0.0
-    xs = [x.astype(np.float32) for x in (vector, rows, ends, zeros)] + [
+    odd = rng.standard_normal((2, 275))  # blocks of 55, which fill no vector
+    xs = [x.astype(np.float32) for x in (vector, rows, odd, ends, zeros)] + [
         rng.integers(0, 2**31, (2, 300), np.uint32)
     ]
     functions = [

@@ -567,3 +567,35 @@ def _complex(real, imag):
     both = np.empty(real.shape, np.complex64)
     both.real, both.imag = real, imag
     return both
+
+
+@pytest.mark.cpu
+def test_remainders_of_large_arrays_have_the_bits_of_small_ones() -> None:
+    """By quotients where all of them are small; what is not finite, denormal or far apart is left to XLA."""
+    rng = np.random.default_rng(0)
+    n = 1 << 13
+    y = (rng.integers(0x20000000, 0x50000000, n)).astype(np.uint32).view(np.float32)
+    multiples = (rng.integers(1, 1 << 20, n).astype(np.float32) * y).astype(np.float32)
+    pairs = [
+        rng.standard_normal((2, n)).astype(np.float32),
+        (np.nextafter(multiples, np.float32(0)), -y),
+        (np.float32(-1) * multiples, y),  # remainders 0 with the sign of x
+        ((2.0 ** rng.uniform(0, 26.9, n) * y).astype(np.float32), y),
+        rng.integers(0, 1 << 32, (2, n)).astype(np.uint32).view(np.float32),
+        (np.full(n, 1e-41, np.float32), np.full(n, 3e-39, np.float32)),
+        (
+            np.float32([3, np.inf, np.nan, -0.0, 5]).repeat(n // 4)[:n],
+            np.float32([2, 0, np.inf, 1]).repeat(n // 4),
+        ),
+    ]
+    xs, ys = np.stack([x for x, _ in pairs]), np.stack([y for _, y in pairs])
+    assert "stablehlo.case" in dx.jit(lax.rem).lower(xs[0], ys[0]).as_text()
+    rows = lambda xs, ys: [lax.rem(x, y) for x, y in zip(xs, ys, strict=True)]
+    large = np.stack(dx.jit(rows)(list(xs), list(ys)))
+    parts = [a.reshape(-1, n // 2) for a in (xs, ys)]  # too small to be large
+    small = np.stack(dx.jit(rows)(list(parts[0]), list(parts[1]))).reshape(xs.shape)
+    np.testing.assert_array_equal(large, small)
+    assert (np.signbit(large) == np.signbit(xs))[~np.isnan(large)].all()
+    np.testing.assert_array_equal(large[:4], np.fmod(xs[:4], ys[:4]))
+    halves = (xs[0].astype(np.float16), ys[0].astype(np.float16))
+    np.testing.assert_array_equal(np.asarray(dx.jit(lax.rem)(*halves)), np.fmod(*halves))

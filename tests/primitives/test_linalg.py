@@ -16,6 +16,7 @@ import didax as dx
 import didax.numpy as dnp
 from didax import lax
 from didax.primitives.linalg import eigen, lu, qr, similarity, svd, triangular
+from didax.primitives.linalg.solve import solve_p
 from tests.checks import assert_close, check_grads, first
 
 EVALUATE = pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit], ids=["eager", "jit"])
@@ -409,3 +410,36 @@ def test_the_derivative_of_a_cholesky_factor_is_a_triangle(evaluate: Any) -> Non
         _, tangent = evaluate(lambda x: dx.jvp(lax.linalg.cholesky, (x,), (-x,)))(x)
         above = np.asarray(tangent)[np.triu_indices(len(x), 1)]
         assert above.tobytes() == np.zeros_like(above).tobytes()
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("n, m", [(4, 4), (3, 1)])
+def test_many_small_systems_are_solved_side_by_side(n: int, m: int) -> None:
+    """By partial pivoting: small residuals at any condition; NaN for singular matrices alone."""
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((3, 50, n, n)), rng.standard_normal((3, 50, n, m)).astype(np.float32)
+    a[0] *= 10.0 ** rng.uniform(-6, 6, (50, n, 1))  # rows of all sizes
+    a[1] = a[1, :, :, :1] + 1e-3 * a[1]  # nearly singular
+    a[2, 0], a[2, 1, 0, 0], a[2, 2, :, 1], a[2, 3, 0, 0] = np.eye(n)[::-1], 0, 0, np.nan
+    a = a.astype(np.float32)
+    program = dx.jit(lambda a, b: solve_p.bind(a, b))
+    assert "place" in program.lower(a, b).as_text()
+    x = np.asarray(program(a, b))
+    assert np.isnan(x[2, 2:4]).all()
+    assert not np.isnan(np.delete(x.reshape(150, -1), [102, 103], 0)).any()
+    exact, size = a.astype(float), lambda y: np.abs(y).max((-2, -1))
+    residual = size(exact @ x.astype(float) - b) / (size(exact) * size(x) + size(b))
+    assert np.nanmax(residual) < 5e-7
+    few = np.asarray(dx.jit(solve_p.bind)(a[2, :2], b[2, :2]))  # by LAPACK
+    np.testing.assert_allclose(x[2, :2], few, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.cpu
+def test_derivatives_of_many_small_systems() -> None:
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal((130, 2, k)).astype(np.float32) + 3 * np.eye(2, k, dtype="f") for k in (2, 1))
+    loss = lambda a, b: (dnp.linalg.solve(a, b) ** 2).sum()
+    many = dx.jit(dx.grad(loss, argnums=(0, 1)))(a, b)
+    few = dx.grad(loss, argnums=(0, 1))(a[:3], b[:3])
+    for x, y in zip(many, few, strict=True):
+        np.testing.assert_allclose(x[:3], y, rtol=1e-4, atol=1e-5)

@@ -510,7 +510,7 @@ def test_counts_of_large_arrays_are_those_of_small_ones(name: str, monkeypatch: 
 
 @pytest.mark.ci
 def test_many_gamma_numbers_are_those_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large arrays are drawn in fewer places than they have elements, by threefry; other generators draw batches."""
+    """Only the elements of large arrays that wait are drawn again, by threefry; other generators draw batches."""
     monkeypatch.setattr(sharding, "in_use", False)  # as in a process that has split no array over devices
     given = np.resize(np.float32([0.3, 1.0, 2.5, 700.0, np.nan, -1.0, np.inf]), 16384)
     many = np.asarray(dx.jit(random.gamma)(random.key(0), given))
@@ -522,9 +522,9 @@ def test_many_gamma_numbers_are_those_of_few(monkeypatch: pytest.MonkeyPatch) ->
         and (many[6::7] == np.inf).all()
         and (many[np.isfinite(many)] > 0).all()
     )
-    for impl, in_places in (("threefry2x32", True), ("rbg", False)):
+    for impl, few_again in (("threefry2x32", True), ("rbg", False)):
         text = str(dx.make_jaxpr(lambda key: random.gamma(key, 2.0, (16384,)))(random.key(0, impl=impl)))
-        assert ("cumsum" in text) == in_places
+        assert ("cumsum" in text) == few_again
     monkeypatch.setattr(sharding, "in_use", True)
     assert "cumsum" not in str(dx.make_jaxpr(lambda key: random.gamma(key, 2.0, (16385,)))(random.key(0)))
 

@@ -482,3 +482,25 @@ def test_misuse_is_explained(case):
     call, kind, text = BAD[case]
     with pytest.raises(kind, match=text):
         call()
+
+
+def test_many_keys_are_made_as_few_are():
+    """Of one key, of each of many (along the short and the long axis), and folded in."""
+    key, n = random.key(3), 2100
+    many = random.split(key, n)
+    some = random.split(key, 5)  # few keys are made by NumPy
+    pairs, folded, rows = dx.jit(
+        lambda many, some: (
+            dx.vmap(lambda k: random.split(k, (1, 3)))(many),
+            dx.vmap(random.fold_in)(many, dnp.arange(n)),
+            dx.vmap(lambda k: random.split(k, n))(some),
+        )
+    )(many, some)
+    assert (words(many[:5]) == words(some)).all()
+    assert pairs.shape == (n, 1, 3) and rows.shape == (5, n)
+    for i in (0, 4):
+        assert (words(pairs[i, 0]) == words(random.split(some[i], 3))).all()
+        assert (words(folded[i]) == words(random.fold_in(some[i], i))).all()
+        assert (
+            words(rows[i, -2:]) == np.stack([words(random.fold_in(some[i], j)) for j in (n - 2, n - 1)])
+        ).all()

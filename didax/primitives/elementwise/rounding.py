@@ -11,7 +11,10 @@ from didax.core.jaxpr_print import register_param_type
 from didax.primitives import numpy_rules
 from didax.primitives.elementwise.arithmetic import div, lower_division, mul, neg, sub
 from didax.primitives.elementwise.comparisons import to_bool
+from didax.primitives.elementwise.remainders import lower_remainder, pays
 from didax.primitives.families import binary, unary
+
+_FLOAT32 = np.dtype(np.float32)
 
 
 @register_param_type
@@ -52,6 +55,17 @@ def _nextafter_lower(ctx: Any, x: Any, y: Any) -> Any:
     return ctx.select(is_zero, ctx.constant(0, x.aval), out)
 
 
+def _rem_lower(ctx: Any, x: Any, y: Any) -> Any:
+    dtype = x.aval.dtype
+    if dtype.name in (
+        "float16",
+        "bfloat16",
+    ):  # the remainder is exact, and has no more digits than its operands
+        wide = [ctx.convert(z, _FLOAT32) for z in (x, y)]
+        return ctx.convert(_rem_lower(ctx, *wide), dtype)
+    return lower_remainder(ctx, x, y) if pays(ctx, x) else lower_division(ctx, "remainder", x, y)
+
+
 floor = unary("floor", eager=np.floor, accepts="f", jvp=None)
 ceil = unary("ceil", eager=np.ceil, accepts="f", jvp=None)
 round_ = unary("round", eager=_round_eager, accepts="f", lower=_round_lower, jvp=None)
@@ -61,7 +75,7 @@ nextafter = binary("nextafter", eager=numpy_rules.nextafter, accepts="f", lower=
 nextafter.widens = False
 
 rem = binary("rem", hlo="remainder", eager=numpy_rules.remainder, accepts="iuf",
-             lower=lambda ctx, x, y: lower_division(ctx, "remainder", x, y),
+             lower=_rem_lower,
              jvp=(lambda t, z, x, y: t, lambda t, z, x, y: neg(mul(t, _multiple(z, x, y)))))  # fmt: skip
 
 

@@ -61,6 +61,7 @@ from didax.primitives.linalg.matrix import (
     tril,
     with_matrix,
 )
+from didax.primitives.linalg.small_systems import lower_small_systems, pays
 from didax.primitives.linalg.triangular import fold_right_sides, triangular_solve
 from didax.primitives.reductions import reduce_and_p, reduce_max_p, reduce_prod_p
 from didax.primitives.scalars import scalar_like
@@ -70,7 +71,8 @@ from didax.primitives.slicing import concatenate, rev, slice_axis
 from didax.transforms.batching import AxisData
 from didax.transforms.elements import check_elements
 from didax.transforms.transpose import is_undef
-from didax.xla.lowering import lower_as
+from didax.xla.lowering import lower_as, lower_function
+from didax.xla.text import FunctionContext, Value
 
 # --- Systems ------------------------------------------------------------------------------------------------
 
@@ -107,7 +109,12 @@ class Solve(MatrixPrimitive):
             n, both = a.shape[-1], np.concatenate([a, b], -1)
             return matrix_by_matrix(lambda y: np.linalg.solve(y[..., :n], y[..., n:]), both, b.shape, b.dtype)
 
-    lower = lower_as(_solve)
+    def lower(self, ctx: FunctionContext, a: Value, b: Value) -> Value:
+        return (
+            lower_small_systems(ctx, a, b)
+            if pays(ctx, a.aval, b.aval)
+            else lower_function(ctx, _solve, [a, b])[0]
+        )
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         (a, b), (a_dot, b_dot) = primals, tangents
