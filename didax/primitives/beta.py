@@ -18,6 +18,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
+from didax.primitives import gamma_in_double as double
 from didax.primitives.composed import composed, gauss_legendre, iterate, like, where_needed, where_usable
 from didax.primitives.densities import binomial_factors, excess_over_mean
 from didax.primitives.elementwise import (
@@ -57,6 +58,7 @@ from didax.primitives.gamma_quotients import (
     small_bend,
     sum_and_error,
 )
+from didax.primitives.narrow import in_float64
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reduce_sum_p
@@ -65,6 +67,8 @@ from didax.primitives.slicing import concatenate
 
 def _log_of_beta(a: Any, b: Any) -> Any:
     """log|B(a, b)|. The leading terms of Stirling's series are combined before they could cancel."""
+    if double.is_single(a):
+        return in_float64(lambda a, b: double.logarithm_of(double.beta(a, b)[1]))(a, b)
     a, b = min_(a, b), max_(a, b)
     total = add(a, b)
     near = sub(add(lgamma(a), lgamma(b)), lgamma(total))
@@ -109,6 +113,9 @@ def _by_gammas(a: Any, b: Any) -> Any:
 
 
 def _beta(a: Any, b: Any) -> Any:
+    if double.is_single(a):
+        return in_float64(_beta_in_double)(a, b)
+
     def otherwise(a: Any, b: Any) -> Any:
         a, b, sign, limit = _from_poles(a, b)
         a_is_small = lt(abs_(a), abs_(b))
@@ -122,6 +129,12 @@ def _beta(a: Any, b: Any) -> Any:
         return where(eq(limit, 1), mul(sign, value), limit)
 
     return where_usable(_by_gammas(a, b), otherwise, a, b)
+
+
+def _beta_in_double(a: Any, b: Any) -> Any:
+    a, b, mirror, limit = _from_poles(a, b)
+    sign, size = double.beta(a, b)
+    return where(eq(limit, 1), mul(mul(mirror, sign), double.value_of(size)), limit)
 
 
 beta = composed(
@@ -252,6 +265,8 @@ def _within(a: Any, b: Any, x: Any, upper: bool) -> Any:
 
 def _weight(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
     """x^(a - drop) (1 - x)^(b - drop) / B(a, b), by its factors where none of them overflows, for 0 < x < 1."""
+    if double.is_single(x):
+        return in_float64(lambda a, b, x: _weight_in_double(a, b, x, drop))(a, b, x)
     rest, lost = sum_and_error(like(1, x), neg(x))
     root = mul(pow_(x, mul(sub(a, drop), 0.5)), pow_(rest, mul(sub(b, drop), 0.5)))
     root = mul(root, exp(mul(mul(sub(b, drop), 0.5), div(lost, rest))))
@@ -263,6 +278,11 @@ def _weight(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
         return value if drop else mul(value, div(low, add(div(low, max_(a, b)), 1)))
 
     return where_usable(mul(div(root, _by_gammas(a, b)), root), by_logarithms, a, b, x)
+
+
+def _weight_in_double(a: Any, b: Any, x: Any, drop: int) -> Any:
+    value = double.value_of(double.binomial(a, b, x, drop))
+    return value if drop else mul(value, div(a, add(div(a, b), 1)))
 
 
 def _density(a: Any, b: Any, x: Any) -> Any:

@@ -23,6 +23,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
+from didax.primitives import gamma_in_double as double
 from didax.primitives.composed import (
     composed,
     iterate,
@@ -61,6 +62,7 @@ from didax.primitives.elementwise import (
 )  # fmt: skip
 from didax.primitives.gamma import digamma, gamma_of, reciprocal_less_1
 from didax.primitives.gamma_quotients import minus_log1p
+from didax.primitives.narrow import in_float64
 from didax.primitives.select import where
 
 # --- The two expansions -------------------------------------------------------------------------------------
@@ -185,6 +187,8 @@ def _expand(a: Any, x: Any, sloped: bool) -> _Plane:
 
 def _weight(a: Any, x: Any) -> Any:
     """x^a exp(-x) / Gamma(a + 1), by its factors where none of them overflows: its logarithm would lose digits."""
+    if double.is_single(a):
+        return in_float64(lambda a, x: double.value_of(double.power_of_gamma(a, x)))(a, x)
     small, one = lt(a, 1), like(1, a)
     root = pow_(x, mul(a, 0.5))
     factorial = mul(gamma_of(where(small, add(a, 1), a)), where(small, one, a))
@@ -301,7 +305,7 @@ def _relative_grad(a: Any, x: Any, log_x: Any) -> Any:
 def _igamma_grad_a(a: Any, x: Any) -> Any:
     inside = and_(gt(x, 0), lt(x, math.inf))
     safe = where(inside, x, like(1, x))
-    slope = neg(mul(_density(a, safe), _random_gamma_grad(a, safe)))
+    slope = neg(mul(gamma_density(a, safe), _random_gamma_grad(a, safe)))
     valid = and_(and_(gt(a, 0), lt(a, math.inf)), ge(x, 0))
     return where(valid, where(inside, slope, like(0, x)), like(math.nan, x))
 
