@@ -156,11 +156,13 @@ class _Fraction(NamedTuple):
     c: Any
     d: Any
     h: Any
-    change: Any
 
 
 def _fraction(a: Any, b: Any, x: Any, y: Any, excess: Any) -> Any:
-    """I_x(a, b) over its weight, with y = 1 - x, by every second convergent of the fraction, with Lentz's method."""
+    """I_x(a, b) over its weight, with y = 1 - x, by every second convergent of the fraction, with Lentz's method.
+
+    No step is taken for large parameters.
+    """
 
     def nonzero(y: Any) -> Any:
         return where(eq(y, 0), like(float(dtypes.finfo(aval_of(x).dtype).tiny), x), y)
@@ -175,13 +177,15 @@ def _fraction(a: Any, b: Any, x: Any, y: Any, excess: Any) -> Any:
         numerator, denominator = mul(shares, bend), add(add(n, bend), more)
         d = div(1, nonzero(add(mul(numerator, s.d), denominator)))
         c = nonzero(add(div(numerator, s.c), denominator))
-        return _Fraction(n, c, d, mul(s.h, mul(c, d)), sub(mul(c, d), 1))
+        return _Fraction(n, c, d, mul(s.h, mul(c, d)))
 
     def moves(s: _Fraction) -> Any:
-        return not_(le(abs_(s.change), 2 * float(dtypes.finfo(aval_of(x).dtype).eps)))
+        change = sub(mul(s.c, s.d), 1)  # the relative change of h in the last step
+        converged = le(abs_(change), 2 * float(dtypes.finfo(aval_of(x).dtype).eps))
+        return not_(or_(converged, _large(a, b)))
 
     first = nonzero(mul(div(a, add(a, 1)), add(excess, 1)))
-    last = iterate(step, moves, _Fraction(like(0, x), first, like(0, x), first, like(1, x)))
+    last = iterate(step, moves, _Fraction(0, first, like(0, x), first))
     return where(moves(last), like(math.nan, x), div(1, last.h))
 
 
@@ -191,7 +195,9 @@ def _fraction(a: Any, b: Any, x: Any, y: Any, excess: Any) -> Any:
 # weight is the integral from 0 on of exp(-e g - a m(-(1 - x) g) - b m(x g)) / ((1 - (1 - x) g) (1 + x g)) by g. Below
 # the mean all of the exponent's terms have one sign. Gauss's quadrature is given the range where it is above -c.
 
-_LARGE = 500
+
+def _large(a: Any, b: Any) -> Any:
+    return gt(min_(a, b), 500)
 
 
 def _quadrature(a: Any, b: Any, x: Any, y: Any, excess: Any) -> Any:
@@ -253,10 +259,7 @@ def _within(a: Any, b: Any, x: Any, upper: bool) -> Any:
     rest, excess = sub(1, x), excess_over_mean(a, b, x)
     swap = lt(excess, sub(mul(x, 2), 1))  # x > (a + 1) / (a + b + 2)
     below = [where(swap, y, z) for y, z in ((b, a), (a, b), (rest, x), (x, rest), (neg(excess), excess))]
-    large = gt(min_(a, b), _LARGE)
-    harmless = [like(value, x) for value in (1, 1, 0.5, 0.5, 0)]
-    ratio = _fraction(*[where(large, y, z) for y, z in zip(harmless, below, strict=True)])
-    ratio = where_needed(large, ratio, _quadrature, *below)
+    ratio = where_needed(_large(a, b), _fraction(*below), _quadrature, *below)
     weight = _weight(a, b, x)
     tail = where(eq(weight, 0), weight, mul(weight, ratio))
     other = max_(sub(1, tail), like(0, x))
