@@ -18,6 +18,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
+from didax.primitives import gamma_in_double as double
 from didax.primitives.composed import composed, gauss_legendre, iterate, like, where_needed, where_usable
 from didax.primitives.densities import binomial_factors, excess_over_mean
 from didax.primitives.elementwise import (
@@ -57,6 +58,7 @@ from didax.primitives.gamma_quotients import (
     small_bend,
     sum_and_error,
 )
+from didax.primitives.narrow import in_float64
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reduce_sum_p
@@ -65,6 +67,8 @@ from didax.primitives.slicing import concatenate
 
 def _log_of_beta(a: Any, b: Any) -> Any:
     """log|B(a, b)|. The leading terms of Stirling's series are combined before they could cancel."""
+    if double.is_single(a):
+        return in_float64(lambda a, b: double.logarithm_of(double.beta(a, b)[1]))(a, b)
     a, b = min_(a, b), max_(a, b)
     total = add(a, b)
     near = sub(add(lgamma(a), lgamma(b)), lgamma(total))
@@ -109,6 +113,9 @@ def _by_gammas(a: Any, b: Any) -> Any:
 
 
 def _beta(a: Any, b: Any) -> Any:
+    if double.is_single(a):
+        return in_float64(_beta_in_double)(a, b)
+
     def otherwise(a: Any, b: Any) -> Any:
         a, b, sign, limit = _from_poles(a, b)
         a_is_small = lt(abs_(a), abs_(b))
@@ -122,6 +129,12 @@ def _beta(a: Any, b: Any) -> Any:
         return where(eq(limit, 1), mul(sign, value), limit)
 
     return where_usable(_by_gammas(a, b), otherwise, a, b)
+
+
+def _beta_in_double(a: Any, b: Any) -> Any:
+    a, b, mirror, limit = _from_poles(a, b)
+    sign, size = double.beta(a, b)
+    return where(eq(limit, 1), mul(mul(mirror, sign), double.value_of(size)), limit)
 
 
 beta = composed(
@@ -143,11 +156,13 @@ class _Fraction(NamedTuple):
     c: Any
     d: Any
     h: Any
-    change: Any
 
 
 def _fraction(a: Any, b: Any, x: Any, y: Any, excess: Any) -> Any:
-    """I_x(a, b) over its weight, with y = 1 - x, by every second convergent of the fraction, with Lentz's method."""
+    """I_x(a, b) over its weight, with y = 1 - x, by every second convergent of the fraction, with Lentz's method.
+
+    No step is taken for large parameters.
+    """
 
     def nonzero(y: Any) -> Any:
         return where(eq(y, 0), like(float(dtypes.finfo(aval_of(x).dtype).tiny), x), y)
@@ -162,13 +177,15 @@ def _fraction(a: Any, b: Any, x: Any, y: Any, excess: Any) -> Any:
         numerator, denominator = mul(shares, bend), add(add(n, bend), more)
         d = div(1, nonzero(add(mul(numerator, s.d), denominator)))
         c = nonzero(add(div(numerator, s.c), denominator))
-        return _Fraction(n, c, d, mul(s.h, mul(c, d)), sub(mul(c, d), 1))
+        return _Fraction(n, c, d, mul(s.h, mul(c, d)))
 
     def moves(s: _Fraction) -> Any:
-        return not_(le(abs_(s.change), 2 * float(dtypes.finfo(aval_of(x).dtype).eps)))
+        change = sub(mul(s.c, s.d), 1)  # the relative change of h in the last step
+        converged = le(abs_(change), 2 * float(dtypes.finfo(aval_of(x).dtype).eps))
+        return not_(or_(converged, _large(a, b)))
 
     first = nonzero(mul(div(a, add(a, 1)), add(excess, 1)))
-    last = iterate(step, moves, _Fraction(like(0, x), first, like(0, x), first, like(1, x)))
+    last = iterate(step, moves, _Fraction(0, first, like(0, x), first))
     return where(moves(last), like(math.nan, x), div(1, last.h))
 
 
@@ -178,7 +195,9 @@ def _fraction(a: Any, b: Any, x: Any, y: Any, excess: Any) -> Any:
 # weight is the integral from 0 on of exp(-e g - a m(-(1 - x) g) - b m(x g)) / ((1 - (1 - x) g) (1 + x g)) by g. Below
 # the mean all of the exponent's terms have one sign. Gauss's quadrature is given the range where it is above -c.
 
-_LARGE = 500
+
+def _large(a: Any, b: Any) -> Any:
+    return gt(min_(a, b), 500)
 
 
 def _quadrature(a: Any, b: Any, x: Any, y: Any, excess: Any) -> Any:
@@ -240,10 +259,7 @@ def _within(a: Any, b: Any, x: Any, upper: bool) -> Any:
     rest, excess = sub(1, x), excess_over_mean(a, b, x)
     swap = lt(excess, sub(mul(x, 2), 1))  # x > (a + 1) / (a + b + 2)
     below = [where(swap, y, z) for y, z in ((b, a), (a, b), (rest, x), (x, rest), (neg(excess), excess))]
-    large = gt(min_(a, b), _LARGE)
-    harmless = [like(value, x) for value in (1, 1, 0.5, 0.5, 0)]
-    ratio = _fraction(*[where(large, y, z) for y, z in zip(harmless, below, strict=True)])
-    ratio = where_needed(large, ratio, _quadrature, *below)
+    ratio = where_needed(_large(a, b), _fraction(*below), _quadrature, *below)
     weight = _weight(a, b, x)
     tail = where(eq(weight, 0), weight, mul(weight, ratio))
     other = max_(sub(1, tail), like(0, x))
@@ -252,6 +268,8 @@ def _within(a: Any, b: Any, x: Any, upper: bool) -> Any:
 
 def _weight(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
     """x^(a - drop) (1 - x)^(b - drop) / B(a, b), by its factors where none of them overflows, for 0 < x < 1."""
+    if double.is_single(x):
+        return in_float64(lambda a, b, x: _weight_in_double(a, b, x, drop))(a, b, x)
     rest, lost = sum_and_error(like(1, x), neg(x))
     root = mul(pow_(x, mul(sub(a, drop), 0.5)), pow_(rest, mul(sub(b, drop), 0.5)))
     root = mul(root, exp(mul(mul(sub(b, drop), 0.5), div(lost, rest))))
@@ -263,6 +281,11 @@ def _weight(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
         return value if drop else mul(value, div(low, add(div(low, max_(a, b)), 1)))
 
     return where_usable(mul(div(root, _by_gammas(a, b)), root), by_logarithms, a, b, x)
+
+
+def _weight_in_double(a: Any, b: Any, x: Any, drop: int) -> Any:
+    value = double.value_of(double.binomial(a, b, x, drop))
+    return value if drop else mul(value, div(a, add(div(a, b), 1)))
 
 
 def _density(a: Any, b: Any, x: Any) -> Any:

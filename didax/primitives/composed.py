@@ -81,13 +81,13 @@ def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
 
 
 def iterate(step: Callable[[Any], Any], moves: Callable[[Any], Any], start: Any) -> Any:
-    """Apply `step` to a named tuple, whose first field counts the steps, as long as any element `moves`.
+    """Apply `step` to a named tuple of arrays, as long as any element `moves`; its first field is the number of steps.
 
     An element that has arrived stays as it is. Further steps would let rounding errors add up in it, so that its value
     would depend on the other elements.
     """
     state = type(start)
-    first = aval_of(start[0])
+    first = aval_of(start[1])
     axes = tuple(range(first.ndim))
     # Several times the most that were seen, so that the loop ends.
     most = 6e3 if first.dtype == np.float32 else 6e4
@@ -99,9 +99,9 @@ def iterate(step: Callable[[Any], Any], moves: Callable[[Any], Any], start: Any)
     def body(*args: Any) -> list[Any]:
         old = state(*args)
         new, moving = step(old), moves(old)
-        return [new[0], *[where(moving, y, x) for x, y in zip(old[1:], new[1:], strict=True)]]
+        return [add(old[0], 1), *[where(moving, y, x) for x, y in zip(old[1:], new[1:], strict=True)]]
 
-    return state(*while_of(while_p.run, goes_on, body, start))
+    return state(*while_of(while_p.run, goes_on, body, [scalar_like(0.0, first.dtype), *start[1:]]))
 
 
 def repeat(

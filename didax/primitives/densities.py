@@ -19,6 +19,7 @@ from typing import Any
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
+from didax.primitives import gamma_in_double as double
 from didax.primitives.composed import composed, like, polynomial
 from didax.primitives.convert import reduce_precision_p
 from didax.primitives.elementwise import (
@@ -45,6 +46,7 @@ from didax.primitives.elementwise import (
 from didax.primitives.gamma import digamma, gamma_of, lgamma, stirling
 from didax.primitives.gamma_quotients import deviance, digamma_drop, sum_and_error
 from didax.primitives.logarithmic import times_logarithm
+from didax.primitives.narrow import in_float64
 from didax.primitives.select import where
 
 _LARGE = 10  # from here on Stirling's series has all digits
@@ -91,15 +93,22 @@ def _slope_of_gamma_power(a: Any, x: Any, drop: int) -> Any:
     return where(at_zero, like(-1, x), div(rest, where(at_zero, like(1, x), x)))
 
 
+def _log_power(a: Any, x: Any, drop: int = 0) -> Any:
+    if not double.is_single(x):
+        return log_power_of_gamma(a, x, drop)
+    power = lambda a, x: double.logarithm_of(double.power_of_gamma(a, x, drop))
+    return in_float64(power)(a, x)
+
+
 log_poisson = composed(
     "log_poisson",
-    log_power_of_gamma,
+    _log_power,
     lambda t, y, k, mu: mul(t, _slope_by_gamma_parameter(k, mu, 0)),
     lambda t, y, k, mu: mul(t, _slope_of_gamma_power(k, mu, 0)),
 )
 log_gamma_density = composed(
     "log_gamma_density",
-    lambda a, x: log_power_of_gamma(a, x, drop=1),
+    lambda a, x: _log_power(a, x, drop=1),
     lambda t, y, a, x: mul(t, _slope_by_gamma_parameter(a, x, 1)),
     lambda t, y, a, x: mul(t, _slope_of_gamma_power(a, x, 1)),
 )
@@ -156,13 +165,18 @@ def binomial_factors(a: Any, b: Any, x: Any, drop: int) -> tuple[Any, Any]:
 
 def _log_binomial(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
     inside = and_(gt(x, 0), lt(x, 1))
-    factor, exponent = binomial_factors(a, b, where(inside, x, like(0.5, x)), drop)
+    within = _log_binomial_within(a, b, where(inside, x, like(0.5, x)), drop)
     power, other = where(eq(x, 0), a, b), where(eq(x, 0), b, a)
     at_end = where(eq(power, drop), like(0, x) if drop == 0 else log(other), like(-math.inf, x))
     at_end = where(lt(power, drop), like(math.inf, x), at_end)
-    return where(
-        inside, add(log(factor), exponent), where(ge(mul(x, sub(1, x)), 0), at_end, like(math.nan, x))
-    )
+    return where(inside, within, where(ge(mul(x, sub(1, x)), 0), at_end, like(math.nan, x)))
+
+
+def _log_binomial_within(a: Any, b: Any, x: Any, drop: int) -> Any:
+    if double.is_single(x):
+        return in_float64(lambda a, b, x: double.logarithm_of(double.binomial(a, b, x, drop)))(a, b, x)
+    factor, exponent = binomial_factors(a, b, x, drop)
+    return add(log(factor), exponent)
 
 
 def _slope_by_binomial_parameter(a: Any, b: Any, x: Any, rest: Any, excess: Any, drop: int) -> Any:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from didax.core.avals import aval_of
+from didax.primitives import gamma_in_double as double
 from didax.primitives.composed import composed, like, polynomial, repeat, slope_of
 from didax.primitives.elementwise import (
     RoundingMethod,
@@ -47,7 +48,9 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.families import unary
+from didax.primitives.narrow import in_float64
 from didax.primitives.select import where
+from didax.xla.lowering import lower_function
 
 # 1 / Gamma(1 + z) in powers of z.
 _RECIPROCAL = (
@@ -64,6 +67,8 @@ _STIRLING = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 /
 
 def gamma_of(x: Any) -> Any:
     """Gamma(x); NaN at the negative integers, where its sign is not known."""
+    if double.is_single(x):
+        return in_float64(double.gamma)(x)
     size = abs_(x)
     whole = round_(size, rounding_method=RoundingMethod.TO_NEAREST_EVEN)
     z = sub(size, whole)
@@ -101,8 +106,7 @@ def _terms(x: Any) -> int:
 
 def _by_stirling(x: Any) -> Any:
     """For x >= 9.5. The power is the square of one that does not overflow."""
-    end = 40 if aval_of(x).dtype == np.float32 else 180  # Gamma has overflown there
-    x = where(lt(x, end), x, like(end, x))
+    x = where(lt(x, 180), x, like(180, x))  # Gamma has overflown there
     root = pow_(x, sub(mul(x, 0.5), 0.25))
     return mul(mul(mul(exp(neg(x)), root), mul(exp(stirling(x)), math.sqrt(2 * math.pi))), root)
 
@@ -186,8 +190,8 @@ def _positive_zeta(s: Any, q: Any, scale: Any) -> Any:
     return where(eq(q, 0), like(math.inf, q), where(eq(q, math.inf), like(0, q), value))
 
 
-def _scaled_zeta(s: Any, q: Any, scale: Any) -> Any:
-    """scale * zeta(s, q), also for q < 0 and whole s, where the powers of negative numbers are real.
+def _zeta_of_reals(s: Any, q: Any, positive: Callable[[Any, Any], Any]) -> Any:
+    """A multiple of zeta(s, q) by s, known for q > 0, also for q < 0 and whole s, where the powers are real.
 
     The sum over all whole k of (k + q)^-s does not change with q by whole numbers. So for q < 0 it is the sum from
     q - floor(q) on, and, with the sign of (-1)^s, that from floor(q) + 1 - q on less that from 1 - q on. Midway between
@@ -207,7 +211,7 @@ def _scaled_zeta(s: Any, q: Any, scale: Any) -> Any:
         of_after, of_before = where(midway, zero, like(1, q)), where(midway, zero, sign)
         base = where(eq(k, 0), after, where(eq(k, 1), before, sub(1, q_here)))
         weight = where(eq(k, 0), of_after, where(eq(k, 1), of_before, neg(sign)))
-        found = _positive_zeta(s_here, where(negative, base, q_here), scale)
+        found = positive(s_here, where(negative, base, q_here))
         return add(total, where(eq(weight, 0), zero, mul(weight, found)))
 
     negative, after, before, sign = parts(s, q)
@@ -219,7 +223,13 @@ def _scaled_zeta(s: Any, q: Any, scale: Any) -> Any:
 
 
 def _zeta(s: Any, q: Any) -> Any:
-    value = _scaled_zeta(s, q, like(1, q))
+    if double.is_single(q):
+        return in_float64(lambda s, q: _zeta_by(s, q, double.zeta))(s, q)
+    return _zeta_by(s, q, _plain_zeta)
+
+
+def _zeta_by(s: Any, q: Any, positive: Callable[[Any, Any], Any]) -> Any:
+    value = _zeta_of_reals(s, q, positive)
     value = where(eq(s, 1), like(math.inf, q), where(gt(s, 1), value, like(math.nan, q)))
     return where(ne(q, q), q, value)
 
@@ -243,19 +253,47 @@ def _zeta_by_exponent(inside: Callable[[Any, Any], Any], at_pole: float) -> Call
 
 def _polygamma(n: Any, x: Any) -> Any:
     """(-1)^(n + 1) n! zeta(n + 1, x) for whole n > 0."""
-    known = and_(gt(n, 0), eq(n, floor(n)))
-    order = where(known, n, like(1, n))
+    if double.is_single(x):
+        return in_float64(_polygamma_in_double)(n, x)
+    known, order = _order(n)
     factorial = gamma_of(add(order, 1))
-    value = mul(neg(parity(order)), _scaled_zeta(add(order, 1), x, factorial))
-    return where(eq(n, 0), digamma(x), where(known, value, like(math.nan, x)))
+    value = _zeta_of_reals(add(order, 1), x, lambda s, x: _positive_zeta(s, x, factorial))
+    return where(eq(n, 0), digamma(x), where(known, mul(neg(parity(order)), value), like(math.nan, x)))
+
+
+def _polygamma_in_double(n: Any, x: Any) -> Any:
+    known, order = _order(n)
+    value = mul(neg(parity(order)), _zeta_of_reals(add(order, 1), x, double.gamma_times_zeta))
+    return where(eq(n, 0), double.digamma(x), where(known, value, like(math.nan, x)))
+
+
+def _order(n: Any) -> tuple[Any, Any]:
+    """Whether it is a positive whole number, and one in any case."""
+    known = and_(gt(n, 0), eq(n, floor(n)))
+    return known, where(known, n, like(1, n))
+
+
+# --- Derivatives of the logarithm ---------------------------------------------------------------------------
+
+
+def _lower_digamma(ctx: Any, x: Any) -> Any:
+    if x.aval.dtype == np.float64:
+        return ctx.op("chlo.digamma", [x])
+    return lower_function(ctx, in_float64(double.digamma), [x])[0]
+
+
+def _trigamma(x: Any) -> Any:
+    return in_float64(double.trigamma)(x) if double.is_single(x) else polygamma(like(1, x), x)
 
 
 # --- The primitives -----------------------------------------------------------------------------------------
 
 
 digamma = unary(
-    "digamma", hlo="chlo.digamma", accepts="f", jvp=lambda t, y, x: mul(t, polygamma(like(1, x), x))
+    "digamma", hlo="digamma", lower=_lower_digamma, accepts="f", jvp=lambda t, y, x: mul(t, trigamma(x))
 )
+digamma.widens_halves = True
+trigamma = composed("trigamma", _trigamma, lambda t, y, x: mul(t, polygamma(like(2, x), x)))
 gamma = composed("gamma", gamma_of, lambda t, y, x: mul(t, mul(y, digamma(x))))
 lgamma = composed("lgamma", _lgamma, lambda t, y, x: mul(t, digamma(x)))
 polygamma = composed(

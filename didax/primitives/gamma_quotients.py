@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from didax.core.avals import aval_of
+from didax.primitives import gamma_in_double as double
 from didax.primitives.composed import composed, like, polynomial, where_usable
 from didax.primitives.elementwise import (
     RoundingMethod,
@@ -44,6 +45,7 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.gamma import digamma, gamma_of, gamma_sign, lgamma, parity, stirling
+from didax.primitives.narrow import in_float64
 from didax.primitives.select import where
 
 
@@ -71,23 +73,38 @@ def is_pole(x: Any) -> Any:
 
 
 def _poch(z: Any, m: Any) -> Any:
+    if double.is_single(z):
+        return in_float64(lambda z, m: _poch_at_poles(z, m, _quotient_in_double))(z, m)
+    return _poch_at_poles(z, m, _quotient)
+
+
+def _poch_at_poles(z: Any, m: Any, quotient: Any) -> Any:
+    """Gamma(z + m) / Gamma(z), by `quotient`, a function of numerator, denominator, m, and what z + m has lost."""
     total, lost = sum_and_error(z, m)
     from_pole, to_pole = is_pole(z), and_(is_pole(total), eq(lost, floor(lost)))
     mirrored = and_(from_pole, to_pole)  # (-3)(-2) = poch(-3, 2) is (-1)^2 poch(2, 2)
     over, under = where(mirrored, sub(1, z), total), where(mirrored, sub(1, total), z)
-    value = mul(div(gamma_of(over), gamma_of(under)), where(mirrored, like(1, z), correction(total, lost)))
+    value = quotient(over, under, m, where(mirrored, like(0, z), lost))
+    value = where(mirrored, mul(value, parity(m)), value)
+    value = where(and_(from_pole, not_(to_pole)), like(0, z), value)
+    value = where(and_(to_pole, not_(or_(from_pole, eq(total, m)))), like(math.inf, z), value)
+    return where(eq(m, 0), like(1, z), value)
 
+
+def _quotient_in_double(over: Any, under: Any, m: Any, lost: Any) -> Any:
+    sign, size = double.poch(over, under, m)
+    return mul(sign, double.value_of(size))
+
+
+def _quotient(over: Any, under: Any, m: Any, lost: Any) -> Any:
     def otherwise(over: Any, under: Any, m: Any) -> Any:
         signs = mul(gamma_sign(over), gamma_sign(under))
         direct = mul(signs, exp(sub(lgamma(over), lgamma(under))))
         far = far_quotient(under, m)
         return where(far.usable, mul(mul(far.factor, far.root), far.root), direct)
 
-    value = where_usable(value, otherwise, over, under, m)
-    value = where(mirrored, mul(value, parity(m)), value)
-    value = where(and_(from_pole, not_(to_pole)), like(0, z), value)
-    value = where(and_(to_pole, not_(or_(from_pole, eq(total, m)))), like(math.inf, z), value)
-    return where(eq(m, 0), like(1, z), value)
+    value = mul(div(gamma_of(over), gamma_of(under)), correction(over, lost))
+    return where_usable(value, otherwise, over, under, m)
 
 
 class FarQuotient(NamedTuple):

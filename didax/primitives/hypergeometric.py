@@ -83,7 +83,7 @@ def _sum(x: Any, ratio: Callable[[Any], tuple[Any, Any]]) -> tuple[Any, Any]:
         goes_on = or_(not_(and_(small, small_slope)), lt(s.n, 2))
         return and_(goes_on, lt(abs_(s.total), math.inf))
 
-    last = iterate(step, moves, _Sum(zero, one, one, zero, zero, one))
+    last = iterate(step, moves, _Sum(0, one, one, zero, zero, one))
     lost = and_(gt(last.peak, 1e3), gt(mul(last.peak, 1e4 * eps), abs_(last.total)))
     unknown = or_(lost, moves(last))
     return where(unknown, like(math.nan, x), last.total), where(unknown, like(math.nan, x), last.slopes)
@@ -328,7 +328,7 @@ def _continued(a: Any, b: Any, c: Any, rest: Any, used: Any, value: Any, slope: 
         by_way = div(slopes, where(moved, way, like(1, way)))
         return _Continued(add(s.n, 1), end, where(moved, total, s.value), where(moved, by_way, s.slope))
 
-    start = _Continued(like(0, rest), like(1 - _NEAR_ONE, rest), value, slope)
+    start = _Continued(0, like(1 - _NEAR_ONE, rest), value, slope)
     return iterate(step, lambda s: gt(s.rest, rest), start).value
 
 

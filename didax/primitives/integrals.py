@@ -38,6 +38,7 @@ from didax.primitives.elementwise import (
     ne,
     neg,
     no_derivative,
+    not_,
     or_,
     sub,
 )
@@ -261,7 +262,6 @@ class _Continued(NamedTuple):
     c: Any
     d: Any
     h: Any
-    change: Any
 
 
 def _expn(n: Any, x: Any) -> Any:
@@ -297,7 +297,6 @@ def _expn_series(n: Any, x: Any) -> Any:
 
 def _expn_fraction(n: Any, x: Any) -> Any:
     """exp(-x) / (x + n - 1 n / (x + n + 2 - 2 (n + 1) / (x + n + 4 - ...))), by Lentz's method."""
-    one = like(1, x)
     b = add(x, n)
     d = div(1, b)
     eps = 2 * float(dtypes.finfo(aval_of(x).dtype).eps)
@@ -308,12 +307,12 @@ def _expn_fraction(n: Any, x: Any) -> Any:
         below = add(b, mul(k, 2))
         d = div(1, add(below, mul(numerator, s.d)))
         c = add(below, div(numerator, s.c))
-        change = sub(mul(c, d), 1)
-        change = where(gt(abs_(change), eps), change, like(0, x))
-        return _Continued(k, c, d, add(s.h, mul(s.h, change)), change)
+        return _Continued(k, c, d, add(s.h, mul(s.h, sub(mul(c, d), 1))))
 
-    start = _Continued(like(0, x), like(math.inf, x), d, d, one)
-    return mul(iterate(step, lambda s: ne(s.change, 0), start).h, exp(neg(x)))
+    def moves(s: _Continued) -> Any:
+        return not_(le(abs_(sub(mul(s.c, s.d), 1)), eps))
+
+    return mul(iterate(step, moves, _Continued(0, like(math.inf, x), d, d)).h, exp(neg(x)))
 
 
 expn = composed(

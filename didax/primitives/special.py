@@ -23,6 +23,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
+from didax.primitives import gamma_in_double as double
 from didax.primitives.composed import (
     composed,
     iterate,
@@ -61,6 +62,7 @@ from didax.primitives.elementwise import (
 )  # fmt: skip
 from didax.primitives.gamma import digamma, gamma_of, reciprocal_less_1
 from didax.primitives.gamma_quotients import minus_log1p
+from didax.primitives.narrow import in_float64
 from didax.primitives.select import where
 
 # --- The two expansions -------------------------------------------------------------------------------------
@@ -90,21 +92,19 @@ def _series(a: Any, x: Any, sloped: bool) -> tuple[Any, Any]:
         return or_(term_matters, _matters(s.d_term, s.d_total)) if sloped else term_matters
 
     zero, one = like(0, a), like(1, a)
-    last = iterate(step, moves, _Series(zero, one, one, zero, zero))
+    last = iterate(step, moves, _Series(0, one, one, zero, zero))
     return last.total, last.d_total
 
 
 class _Fraction(NamedTuple):
     n: Any
-    b: Any
     c: Any
     d: Any
     h: Any
     d_c: Any
     d_d: Any
     d_h: Any
-    change: Any  # the relative change of h in the last step
-    d_change: Any
+    d_change: Any  # of d_h in the last step
 
 
 def _fraction(a: Any, x: Any, sloped: bool) -> tuple[Any, Any]:
@@ -113,26 +113,27 @@ def _fraction(a: Any, x: Any, sloped: bool) -> tuple[Any, Any]:
     zero, one = like(0, a), like(1, a)
 
     def step(s: _Fraction) -> _Fraction:
-        n, b = add(s.n, 1), add(s.b, 2)
+        n = add(s.n, 1)
+        below = add(b, mul(n, 2))
         numerator = mul(n, sub(a, n))
         quotient = div(numerator, s.c)
-        c = add(b, quotient)
+        c = add(below, quotient)
         d_c = sub(div(sub(n, mul(quotient, s.d_c)), s.c), 1)
-        d = div(1, add(b, mul(numerator, s.d)))
+        d = div(1, add(below, mul(numerator, s.d)))
         d_d = mul(square(d), sub(1, add(mul(n, s.d), mul(numerator, s.d_d))))
         change, d_factor = sub(mul(c, d), 1), add(mul(d_c, d), mul(c, d_d))
         d_change = add(mul(s.d_h, change), mul(s.h, d_factor))
         h, d_h = add(s.h, mul(s.h, change)), add(s.d_h, d_change)
-        return _Fraction(n, b, c, d, h, d_c, d_d, d_h, change, d_change)
+        return _Fraction(n, c, d, h, d_c, d_d, d_h, d_change)
 
     def moves(s: _Fraction) -> Any:
-        change_matters = _matters(s.change, one)
+        change_matters = _matters(sub(mul(s.c, s.d), 1), one)
         d_change_matters = _matters(s.d_change, add(abs_(s.h), abs_(s.d_h)))
         return or_(change_matters, d_change_matters) if sloped else change_matters
 
     b = add(sub(x, a), 1)
     d = div(1, b)
-    start = _Fraction(zero, b, like(math.inf, a), d, d, zero, square(d), square(d), one, one)
+    start = _Fraction(0, like(math.inf, a), d, d, zero, square(d), square(d), one)
     last = iterate(step, moves, start)
     return last.h, last.d_h
 
@@ -185,6 +186,8 @@ def _expand(a: Any, x: Any, sloped: bool) -> _Plane:
 
 def _weight(a: Any, x: Any) -> Any:
     """x^a exp(-x) / Gamma(a + 1), by its factors where none of them overflows: its logarithm would lose digits."""
+    if double.is_single(a):
+        return in_float64(lambda a, x: double.value_of(double.power_of_gamma(a, x)))(a, x)
     small, one = lt(a, 1), like(1, a)
     root = pow_(x, mul(a, 0.5))
     factorial = mul(gamma_of(where(small, add(a, 1), a)), where(small, one, a))
@@ -301,7 +304,7 @@ def _relative_grad(a: Any, x: Any, log_x: Any) -> Any:
 def _igamma_grad_a(a: Any, x: Any) -> Any:
     inside = and_(gt(x, 0), lt(x, math.inf))
     safe = where(inside, x, like(1, x))
-    slope = neg(mul(_density(a, safe), _random_gamma_grad(a, safe)))
+    slope = neg(mul(gamma_density(a, safe), _random_gamma_grad(a, safe)))
     valid = and_(and_(gt(a, 0), lt(a, math.inf)), ge(x, 0))
     return where(valid, where(inside, slope, like(0, x)), like(math.nan, x))
 

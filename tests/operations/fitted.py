@@ -76,6 +76,7 @@ ROWS = [
     Operation("logit", logarithmic.logit, wide(special.logit), draw((0.1, 0.9)), (*DTYPES, "bfloat16"),
               corners=corners(1)),
     Operation("gamma", gamma.gamma, wide(special.gamma), draw((0.1, 20)), DTYPES, corners=corners(1), rtol=CLOSE),
+    Operation("trigamma", gamma.trigamma, wide(lambda x: special.polygamma(1, x)), draw((0.1, 20)), DTYPES, rtol=LOOSE),
     Operation("poch", gamma_quotients.poch, wide(special.poch), draw((0.5, 20), (0.5, 5)), ("float64",), rtol=CLOSE),
     Operation("beta", beta.beta, wide(special.beta), draw((1, 9), (1, 9)), ("float64",), rtol=CLOSE),
     Operation("beta_density", beta.beta_density, wide(stats_density), draw((0.3, 9), (0.3, 9), (0.05, 0.95)),

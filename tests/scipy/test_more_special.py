@@ -20,7 +20,7 @@ import scipy.special
 import didax as dx
 import didax.numpy as dnp
 from didax.core.errors import ArgumentError, ConcretizationTypeError
-from didax.scipy import special
+from didax.scipy import special, stats
 from tests.checks import assert_close, first
 from tests.quickly import AS_USERS
 from tests.scipy.families import check_batches, check_derivatives
@@ -401,3 +401,57 @@ def test_zeta_is_few_kernels():
     x = np.full(1000, 2.5, np.float32)
     program = dx.jit(special.zeta, compiler_options=AS_USERS).lower(x, x).compile()
     assert program.as_text().count(" fusion(") <= 20
+
+
+ROUNDED: dict[str, Any] = {
+    "gamma": ([-4.7, -0.3, 1e-20, 0.1, 1.0, 1.4616, 5.5, 20.25, 34.0],),
+    "beta": ([0.1, 3.0, 9.5, 1e-20, -2.7, -2.7, 50.0], [0.2, 9.0, 9.7, 30.0, 5.2, -0.3, 1e7]),
+    "betaln": ([0.1, 3.0, 300.0, 1e-20, 1e8], [0.2, 9.0, 400.0, 30.0, 2e9]),
+    "poch": ([1.5, 1e7, 0.3, -3.7, -3.7, 30.5], [2.25, 3.5, 20.0, 2.0, 6.0, -28.0]),
+    "digamma": ([-20.3, -0.5, 1e-20, 0.3, 1.4616, 3.0, 1e6],),
+    "zeta": ([1.01, 2.0, 17.0, 4.0], [0.01, 3.0, 1.5, 1e5]),
+    "polygamma": ([1.0, 2.0, 7.0, 40.0], [0.3, 5.0, 1e4, 2.5]),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_gamma_functions_of_float32_are_rounded_once(name: str) -> None:
+    """They are computed in float64, with and without `enable_x64`."""
+    args = [np.float32(column) for column in ROUNDED[name]]
+    wide = [x.astype("float64") for x in args]
+    wanted = (
+        scipy.special.polygamma(wide[0].astype(int), wide[1])
+        if name == "polygamma"
+        else getattr(scipy.special, name)(*wide)
+    )
+    found = np.asarray(dx.jit(getattr(special, name))(*args))
+    assert found.dtype == np.float32
+    unit = np.spacing(
+        np.maximum(np.abs(wanted), 0.5 if name in ("betaln", "digamma") else 0).astype("float32")
+    )
+    assert (np.abs(found - wanted) <= 0.51 * unit).all(), (found, wanted)
+
+
+def test_densities_of_float32_are_those_of_float64() -> None:
+    k, n, p = np.float32([0, 3, 5e7, 12]), np.float32([5, 3, 1e8, 40]), np.float32([0.3, 0.9, 0.5, 1e-3])
+    x, a, b = (
+        np.float32([0.3, 1e-20, 0.7, 50.0]),
+        np.float32([2, 0.3, 1e6, 50.5]),
+        np.float32([3, 9, 4e5, 0.2]),
+    )
+    share = np.float32([0.3, 1e-20, 0.7143, 0.99])
+    cases: dict[str, Any] = {"binom.logpmf": (k, n, p), "poisson.logpmf": (k, np.float32([0.5, 80, 5e7, 12])),
+             "gamma.logpdf": (x, a), "beta.logpdf": (share, a, b)}  # fmt: skip
+    for name, args in cases.items():
+        family, kind = name.split(".")
+        with dx.enable_x64():
+            wanted = np.asarray(getattr(getattr(stats, family), kind)(*[y.astype("float64") for y in args]))
+        found = np.asarray(dx.jit(getattr(getattr(stats, family), kind))(*args))
+        unit = np.spacing(np.maximum(np.abs(wanted), 1).astype("float32"))
+        assert (np.abs(found - wanted) <= 0.6 * unit).all(), (name, found, wanted)
+
+
+def test_second_derivatives_of_gamma_functions() -> None:
+    x = np.float32([-0.3, 0.2, 1.5, 30.0])
+    slopes = dx.jit(lambda x: dx.grad(lambda x: dx.grad(lambda x: special.digamma(x).sum())(x).sum())(x))(x)
+    np.testing.assert_allclose(slopes[1:], scipy.special.polygamma(2, np.float64(x[1:])), rtol=3e-7)

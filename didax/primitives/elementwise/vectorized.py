@@ -46,7 +46,7 @@ _TURNS = [
 ]  # fmt: skip
 # Fitted at Chebyshev nodes, in u = t * t, constants first: sin(2 pi t) / t and cos(2 pi t) for |t| up to 1/8, to 2**-37
 # and 2**-33 of their values; atan(t) / t for |t| up to 1, to 2**-31; log2((1 + s) / (1 - s)) / s for numbers from the
-# root of 1/2 to that of 2, to 2**-45, as an exponent may be 2**7 times a logarithm; 2**f for |f| up to 1/2, to 2**-34.
+# root of 1/2 to that of 2, to 2**-52, as an exponent may be many times a logarithm; 2**f for |f| up to 1/2, to 2**-34.
 _SINE = (6.283185307151046, -41.34170214992894, 81.60520338341414, -76.69770824640028, 41.4670720818732)
 _COSINE = (0.9999999999501311, -19.739208644094667, 64.93931382242201, -85.44256909069544, 59.21012431669593)
 _ARCTANGENT = (
@@ -55,8 +55,8 @@ _ARCTANGENT = (
     0.0010844927626975731,
 )  # fmt: skip
 _LOGARITHM = (
-    2.8853900817778504, 0.9617966941123594, 0.5770779426303044, 0.41220922732655735, 0.31990666103418225,
-    0.2828871808102975,
+    2.885390081777927, 0.9617966939243345, 0.5770780172463286, 0.4121984020482752, 0.32061638813224547,
+    0.2614442493522915, 0.2429160853987535,
 )  # fmt: skip
 _EXPONENTIAL = (
     0.9999999999595618, 0.6931471805568324, 0.24022651213498092, 0.05550410906325866, 0.009618025613318041,
@@ -147,7 +147,7 @@ def power(x: Any, y: Any) -> Any:
     negative = lt(_bits(x), 0)  # -0.0, too
     limit = where(gt(y, 2.0**200), _like(2.0**200, y), y)  # infinity times log2 1 is to be 0
     limit = where(lt(limit, -(2.0**200)), _like(-(2.0**200), y), limit)
-    value = exponential2(mul(limit, _logarithm(abs_(x))))
+    value = exponential2(mul(limit, logarithm2(abs_(x))))
     is_whole = eq(y, floor(y))
     value = where(and_(negative, and_(is_whole, _is_odd(y))), neg(value), value)
     is_root = and_(and_(lt(x, 0.0), gt(x, -math.inf)), not_(is_whole))  # of a negative number
@@ -155,10 +155,10 @@ def power(x: Any, y: Any) -> Any:
     return where(or_(eq(x, 1.0), eq(y, 0.0)), _like(1.0, x), value)
 
 
-def exponential2(x: Any) -> Any:
-    """2 ** x, to be rounded to float32."""
-    exponent = where(gt(x, 200.0), _like(200.0, x), x)
-    exponent = where(lt(exponent, -200.0), _like(-200.0, x), exponent)
+def exponential2(x: Any, most: float = 200.0) -> Any:
+    """2 ** x, to be rounded to float32, for an exponent up to `most`, and that for others."""
+    exponent = where(gt(x, most), _like(most, x), x)
+    exponent = where(lt(exponent, -most), _like(-most, x), exponent)
     whole = _round(exponent)
     fraction = _polynomial(sub(exponent, whole), _EXPONENTIAL)
     scaled = add(_bits(fraction), shift_left(_bits(add(whole, _WHOLE)), _MANTISSA))
@@ -167,18 +167,23 @@ def exponential2(x: Any) -> Any:
 
 def cube_root(x: Any) -> Any:
     """The real root of a float32 number, negative for a negative one."""
-    root = exponential2(mul(_logarithm(abs_(x)), 1 / 3))
+    root = exponential2(mul(logarithm2(abs_(x)), 1 / 3))
     return where(eq(x, 0.0), x, where(lt(x, 0.0), neg(root), root))
 
 
-def _logarithm(x: Any) -> Any:
-    """log2 x, for float32 numbers of at least 0."""
+def logarithm2(x: Any, excess: Any = None) -> Any:
+    """log2 x, for numbers of at least 0 that are not subnormal; `excess` is x - 1 where more digits of it are known."""
     one, root = (int(np.float64(v).view(np.int64)) for v in (1.0, math.sqrt(0.5)))
     exponent = shift_right_logical(
         add(_bits(x), one - root), _MANTISSA
     )  # of x, next to 1: 1023 from the root of 1/2
     mantissa = _number(add(sub(_bits(x), shift_left(exponent, _MANTISSA)), one))
-    s = div(sub(mantissa, 1.0), add(mantissa, 1.0))
+    over = sub(mantissa, 1.0)
+    if excess is not None:
+        over = where(eq(exponent, 1023), excess, over)
+    s = mul(
+        over, div(1.0, add(over, 2.0))
+    )  # in one kernel: XLA makes one of its own of a quotient that is read twice
     # The bits of 2**52 and of an integer below it are those of their sum.
     whole = sub(_number(or_(exponent, int(np.float64(2.0**_MANTISSA).view(np.int64)))), 2.0**_MANTISSA + 1023)
     value = add(whole, mul(s, _polynomial(square(s), _LOGARITHM)))
