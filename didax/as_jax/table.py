@@ -130,7 +130,6 @@ REFUSED = {
     "jax.extend.pallas": "kernels in JAX's own language, for accelerators",
     "jax.experimental.mosaic": "kernels in JAX's own language, for accelerators",
     "jax.experimental.jax2tf": "TensorFlow programs",
-    "jax.experimental.serialize_executable": "compiled programs are found again on disk; jax.export saves programs",
     "jax.experimental.transfer": "moves arrays between the hosts of TPUs",
     "jax.experimental.custom_partitioning": "rules for JAX's partitioner; shard_map says what each device does",
 }
