@@ -34,6 +34,7 @@ from didax._installation import (
 )
 from didax.core import config
 from didax.core.errors import message
+from didax.xla.disk_store import cache_folder
 
 USAGE = """\
 usage: python -m didax doctor     versions, devices, caches, options, a self-test and a benchmark
@@ -141,8 +142,6 @@ def _gpus() -> str:
 
 def cache() -> Rows:
     """The directory of compiled programs: is it in use, can it be written to, how full is it."""
-    from didax.xla.compile import cache_folder  # loads XLA
-
     folder, now = cache_folder(), config.state()
     bound = "no bound" if now.compilation_cache_max_size < 0 else size(now.compilation_cache_max_size)
     return [

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import didax.experimental.serialize_executable
 import didax.export
 import didax.ffi
 import didax.scipy.special  # noqa: F401, these load every primitive

@@ -70,6 +70,7 @@ ABSENT = {
     "experimental.layout": "",
     "experimental.mesh_utils": "",
     "experimental.pjit": "",
+    "experimental.serialize_executable": "",
     "experimental.shard_map": "",
     "experimental.sparse": "",
     "experimental.sparse.linalg": "",
@@ -83,7 +84,7 @@ ABSENT_MODULES = """
     experimental.hijax experimental.jax2tf experimental.key_reuse
     experimental.mosaic experimental.pallas
     experimental.profiler experimental.roofline
-    experimental.scheduling_groups experimental.serialize_executable experimental.shard_alike
+    experimental.scheduling_groups experimental.shard_alike
     experimental.source_mapper experimental.topologies
     experimental.transfer experimental.xla_metadata
     extend.backend extend.ifrt_programs extend.linear_util extend.lowering extend.mlir extend.pallas

@@ -22,7 +22,7 @@ from didax.core.exact import exact_structure
 from didax.core.jaxpr import ClosedJaxpr, Jaxpr
 from didax.core.layout import Format, check_rank, row_major
 from didax.core.memory import DEVICE
-from didax.core.ref import Ref
+from didax.core.ref import Ref, RefType
 from didax.core.sharding import NamedSharding, Sharding
 from didax.core.tracing import Tracer
 from didax.passes.loops import report
@@ -258,6 +258,7 @@ class Traced(Stage):
         self._leaves = leaves
         self._again = again  # stages it anew
         self.num_captured = len(leaves) - in_tree.num_leaves  # Refs of the surroundings, before the arguments
+        self.takes_refs = any(isinstance(x, Ref | RefType) for x in leaves)
         avals = self.closed.in_avals[len(self.closed.in_avals) - in_tree.num_leaves :]
         marks = donated or [False] * len(avals)
         self.args_info = pytree.unflatten(in_tree, list(map(ArgInfo, avals, marks)))
@@ -483,6 +484,11 @@ class Compiled(Stage):
         return placed
 
     call = __call__
+
+    @property
+    def parts(self) -> tuple[Traced, Program, Any]:
+        """What it is made of, for those who save it: the staged function, its program, and where that runs."""
+        return self._traced, self._program, self._partition
 
     def runtime_executable(self) -> Any:
         """jaxlib's executable."""

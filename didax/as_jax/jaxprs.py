@@ -107,6 +107,11 @@ def new_jaxpr_eqn(
     return JaxprEqn(invars, outvars, primitive, params, effects, source_info, ctx)
 
 
+def gensym() -> Callable[[Any], Var]:
+    """A function that makes a new variable of a type."""
+    return Var
+
+
 class Jaxpr:
     """A typed program; `constvars` are the inputs for captured values."""
 

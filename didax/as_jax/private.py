@@ -5,13 +5,15 @@ None of them is a promise. A name is here because a library of `docs/from-jax.md
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from didax.api.static import as_names, as_numbers
 from didax.core import dtypes, job, pytree, source
 from didax.core.avals import ShapedArray
 from didax.core.errors import UnfilteredStackTrace as UnfilteredStackTrace
@@ -20,6 +22,25 @@ from didax.core.errors import message
 
 DType = np.dtype
 logger = logging.getLogger("jax._src.callback")
+
+
+# --- api_util ------------------------------------------------------------------------------------------------
+
+
+def infer_argnums_and_argnames(
+    sig: inspect.Signature, argnums: int | Sequence[int] | None, argnames: str | Iterable[str] | None
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The positions and names of arguments that may be given either way, where only one of both is told."""
+    numbers, names = as_numbers(argnums, "argnums"), as_names(argnames)
+    either = [
+        (i, name) for i, (name, p) in enumerate(sig.parameters.items()) if p.kind is p.POSITIONAL_OR_KEYWORD
+    ]
+    if argnums is None:
+        numbers = tuple([i for i, name in either if name in names])
+    if argnames is None:
+        names = tuple([name for i, name in either if i in numbers])
+    return numbers, names
+
 
 # --- traceback_util ------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ _JAXPRS, _CORE, _SMALL = "didax.as_jax.programs", "didax.as_jax.core_names", "di
 _LINEAR_UTIL, _PRIMITIVE = "didax.as_jax.linear_util", "didax.as_jax.primitive"
 _BUILTIN = _JAXPRS
 _TRACES = "didax.as_jax.own_traces"
+_VMAPPABLES = "didax.as_jax.vmappables"
 _HIJAX, _HIGH = "didax.as_jax.hijax", "didax.as_jax.high_arguments"
 
 
@@ -29,6 +30,7 @@ HOMES: dict[str, dict[str, str]] = {
         **_from(_SMALL, "__version__ __version_info__"),
         "make_jaxpr": _JAXPRS,
         **_from(_HIGH, "eval_shape jit"),
+        "vmap": _VMAPPABLES,
         "typeof": _HIJAX,
     },
     "jax.version": _from(_SMALL, "__version__ __version_info__"),
@@ -37,6 +39,7 @@ HOMES: dict[str, dict[str, str]] = {
         **_ALL_CORE,
         **_from(_JAXPRS, "Jaxpr ClosedJaxpr JaxprEqn Var Literal"),
         "Primitive": _PRIMITIVE,
+        "gensym": "didax.as_jax.jaxprs",
     },
     "jax.custom_derivatives": _from(_BUILTIN, "custom_jvp_call_p custom_vjp_call_p"),
     "jax.example_libraries.stax": {"*": "didax.nn"},
@@ -63,9 +66,12 @@ HOMES: dict[str, dict[str, str]] = {
     "jax.extend.core.primitives": {"*": _BUILTIN},
     "jax.extend.ifrt_programs": {"ifrt_programs": "jaxlib._jax"},
     "jax.extend.linear_util": {"*": _LINEAR_UTIL},
-    "jax.extend.source_info_util": _from(_SMALL, "register_exclusion"),
+    "jax.extend.source_info_util": _from(_SMALL, "register_exclusion user_context"),
     "jax.interpreters.ad": {"*": "didax.as_jax.interpreters.ad"},
-    "jax.interpreters.batching": {"*": "didax.as_jax.interpreters.batching"},
+    "jax.interpreters.batching": {
+        "*": "didax.as_jax.interpreters.batching",
+        **_from(_VMAPPABLES, "register_vmappable unregister_vmappable"),
+    },
     "jax.interpreters.mlir": {"*": "didax.as_jax.interpreters.mlir"},
     "jax.interpreters.partial_eval": {"*": "didax.as_jax.interpreters.partial_eval"},
     "jax.interpreters.xla": {
@@ -76,12 +82,14 @@ HOMES: dict[str, dict[str, str]] = {
     "jax.lax.linalg": {"*": _BUILTIN},
     "jax.lib": {"__version__": f"{_SMALL}:jaxlib_version"},
     "jax.numpy": _from(_SMALL, "finfo"),
+    "jax.scipy.special": _from("didax.as_jax.legendre", "lpmn lpmn_values"),
     "jax.ref": {"AbstractRef": "didax.core.ref:RefType"},
     "jax.test_util": {"*": "didax.as_jax.test_util"},
 }
 
 _P = "didax.as_jax.private"
 PRIVATE: dict[str, dict[str, str]] = {
+    "jax._src.api_util": _from(_P, "infer_argnums_and_argnames"),
     "jax._src.ad_util": _from(_BUILTIN, "stop_gradient_p"),
     "jax._src.callback": _from(_P, "logger"),
     "jax._src.checkify": {
@@ -93,7 +101,10 @@ PRIVATE: dict[str, dict[str, str]] = {
     },
     "jax._src.compiler": _from(_P, "backend_compile backend_compile_and_load"),
     "jax._src.core": {
-        **_from(_CORE, "AbstractValue get_aval set_current_trace take_current_trace trace_state_clean"),
+        **_from(
+            _CORE,
+            "AbstractValue concrete_or_error get_aval set_current_trace take_current_trace trace_state_clean",
+        ),
         **_from(_JAXPRS, "jaxpr_as_fun"),
         **_from(_TRACES, "Trace TraceTag"),
         "ShapedArray": "didax.core.avals",
@@ -109,6 +120,7 @@ PRIVATE: dict[str, dict[str, str]] = {
     "jax._src.earray": _from(_P, "EArray"),
     "jax._src.flatten_util": _from("didax.flatten_util", "ravel_pytree"),
     "jax._src.interpreters.pxla": _from(_P, "global_result_handlers"),
+    "jax._src.lib": {},
     "jax._src.literals": _from(_P, "TypedComplex TypedFloat TypedInt"),
     "jax._src.pjit": _from(_BUILTIN, "jit_p"),
     "jax._src.public_test_util": _from(
@@ -130,14 +142,17 @@ REFUSED = {
     "jax.extend.pallas": "kernels in JAX's own language, for accelerators",
     "jax.experimental.mosaic": "kernels in JAX's own language, for accelerators",
     "jax.experimental.jax2tf": "TensorFlow programs",
-    "jax.experimental.serialize_executable": "compiled programs are found again on disk; jax.export saves programs",
     "jax.experimental.transfer": "moves arrays between the hosts of TPUs",
     "jax.experimental.custom_partitioning": "rules for JAX's partitioner; shard_map says what each device does",
 }
 
 # Modules of jax that are jaxlib's.
-JAXLIB = {"jax.extend.mlir.dialects": "jaxlib.mlir.dialects", "jax.extend.mlir.ir": "jaxlib.mlir.ir",
-          "jax.extend.mlir.passmanager": "jaxlib.mlir.passmanager"}  # fmt: skip
+JAXLIB = {
+    "jax._src.lib.xla_client": "jaxlib.xla_client",
+    "jax.extend.mlir.dialects": "jaxlib.mlir.dialects",
+    "jax.extend.mlir.ir": "jaxlib.mlir.ir",
+    "jax.extend.mlir.passmanager": "jaxlib.mlir.passmanager",
+}
 
 # Primitives of JAX whose functions Didax composes: no program has them.
 NOWHERE = frozenset(
@@ -167,6 +182,7 @@ DIFFERENT = {
     "jax.core.Trace": "process_custom_vjp_call gets rules that Didax alone runs; the function itself can be called",
     "jax.extend.backend.clear_backends": "forgets compiled programs; the client stays",
     "jax.experimental.colocated_python.colocated_python": "raises: it runs Python on the hosts of TPUs",
+    "jax.extend.source_info_util.user_context": "has no effect: errors and equations tell your lines by themselves",
     "jax.experimental.compute_on.compute_on": "has no effect: the block runs where the program does",
     "jax.experimental.shard_alike.shard_alike": "has no effect: XLA decides how arrays lie",
     "jax.experimental.xla_metadata.set_xla_metadata": "has no effect",

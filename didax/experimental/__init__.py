@@ -1,5 +1,5 @@
 """Modules of `jax.experimental`: `checkify`, `jet`, `ode`, `io_callback`, `compilation_cache`, `multihost_utils`,
-`layout`, `rnn`, `sparse`, and older homes of `pjit`, `shard_map` and `mesh_utils`.
+`layout`, `rnn`, `serialize_executable`, `sparse`, and older homes of `pjit`, `shard_map` and `mesh_utils`.
 
 Beyond JAX there are `implicit` and `sparse_derivatives`.
 
@@ -23,6 +23,7 @@ __all__ = [
     "ode",
     "pjit",
     "rnn",
+    "serialize_executable",
     "shard_map",
     "sparse",
     "sparse_derivatives",
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         ode,
         pjit,
         rnn,
+        serialize_executable,
         shard_map,
         sparse,
         sparse_derivatives,

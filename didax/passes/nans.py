@@ -84,10 +84,12 @@ def look_at_operation(
             raise _error(search, _Found(_equation(primitive, args, outs, params), args, outs, ()))
 
 
-def look_at_program(jaxpr: Jaxpr, args: Sequence[Any], outs: Sequence[Any]) -> None:
+def look_at_program(jaxpr: Jaxpr, args: Sequence[Any], outs: Sequence[Any], repeatable: bool = True) -> None:
     """Raise NaNError if a compiled program made what is looked for; `args` are all of its inputs."""
     for search in searches():
         if search.made(args, outs):
+            if not repeatable:
+                raise _unexplained(search, jaxpr)
             with config.override(debug_nans="off", debug_infs="off"), set_current_trace(eager_trace):
                 found = _origin(search, jaxpr, args)
             raise _error(search, found) if found is not None else _unexplained(search, jaxpr)

@@ -75,6 +75,14 @@ class Artifact:
         return self.name
 
 
+def drawn_from_all(line: Any, operands: Sequence[Any], num_results: int) -> list[None]:
+    """What a program that does not say what it does with keys is taken to do: it draws from all that it is given."""
+    for x in operands:
+        if isinstance(x, Keys):
+            x.use(DRAWN, line)
+    return [None] * num_results
+
+
 class CallExported(Primitive):
     """`exported_p.bind(*args, artifact=artifact)`: the outputs of the module."""
 
@@ -85,11 +93,7 @@ class CallExported(Primitive):
         return artifact.out_avals
 
     def keys(self, line: Any, operands: Sequence[Any], *, artifact: Artifact) -> list[None]:
-        """The program is taken to draw from all keys that it is given: it does not say what it does with them."""
-        for x in operands:
-            if isinstance(x, Keys):
-                x.use(DRAWN, line)
-        return [None] * len(artifact.out_avals)
+        return drawn_from_all(line, operands, len(artifact.out_avals))
 
     def physical(self, avals: Sequence[ShapedArray], *args: Any, artifact: Artifact) -> Any:
         return self.bind(*args, artifact=artifact.physical)

@@ -36,6 +36,8 @@ def with_lines_of_today(program: Program, where: Any) -> Any:
 
     partition = where if isinstance(where, Partition) else None
     loaded = program.executable(where).loaded
+    if program.is_loaded:
+        return loaded  # its lines are those of the process that compiled it
     if origins_of(loaded) <= origins_in(program.text(None, partition, True)):
         return loaded
     if partition is not None and len(processes_of(partition.devices)) > 1:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress, repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -59,7 +59,10 @@ from didax.xla.platforms import platform
 if TYPE_CHECKING:
     from didax.core.sharding import NamedSharding
     from didax.xla.callbacks import HostCallback
-    from didax.xla.compile import Executable
+    from didax.xla.compile import Executable, Serialized
+
+
+T = TypeVar("T")
 
 
 class ReadyToRun(NamedTuple):
@@ -108,6 +111,7 @@ class Program:
         "options",
         "uncompiled",
     )
+    is_loaded = False  # from bytes, without a jaxpr that could be lowered: see loaded.py
     run_uncompiled = given_by("didax.runtime.background")
     may_call_python = given_by("didax.runtime.background")
 
@@ -262,19 +266,38 @@ class Program:
         """The compiled program for a device or a partition, compiled on first use."""
         found = self._executables.get(where)
         if found is None:
-            listener = Listener()
-            try:
-                found = self._compile(where, listener)
-            except RuntimeError:  # XLA's; another one may be that of a signal's handler
-                if config.state().check or optimize_loops(self.jaxpr)[0] is self.jaxpr:
-                    raise
-                with config.override(
-                    optimize_loops="off"
-                ):  # this version of XLA does not take the optimised loop
-                    found = self._compile(where, listener := Listener())
+
+            def compiled() -> tuple[Executable, Listener]:
+                listener = Listener()
+                return self._compile(where, listener), listener
+
+            found, listener = self._as_xla_takes_it(compiled)
             listener.tell(where if isinstance(where, Partition) else None, found)
             self._executables[where] = found
         return found
+
+    def _as_xla_takes_it(self, compiled: Callable[[], T]) -> T:
+        """What `compiled` returns; without optimised loops if this version of XLA does not take those."""
+        try:
+            return compiled()
+        except RuntimeError:  # XLA's; another one may be that of a signal's handler
+            if config.state().check or optimize_loops(self.jaxpr)[0] is self.jaxpr:
+                raise
+            with config.override(optimize_loops="off"):
+                return compiled()
+
+    def serialized(self, where: Any) -> Serialized:
+        """The compiled program for a device or a partition as bytes."""
+        from didax.xla.compile import serialized_text  # loads jaxlib: on first need
+
+        partition = where if isinstance(where, Partition) else None
+        located = functools.partial(self.text, None, partition, True)
+
+        def written() -> Serialized:
+            text, options = self.text(None, partition), self._xla_options(partition)
+            return serialized_text(text, None if partition else where, options, partition, located)
+
+        return self._as_xla_takes_it(written)
 
     @property
     def module_name(self) -> str:
@@ -304,9 +327,6 @@ class Program:
         in_avals, out_avals = self.jaxpr.in_avals, self.jaxpr.out_avals
         located = functools.partial(self.text, None, partition, True, listener)
         asks = partition is not None and bool(listener)
-        options = self.options
-        if (partition is None or partition.is_one_device) and not self._cheap:
-            options = {**options_for(optimize_loops(self.jaxpr)[0]), **(options or {})}
         try:
             with Elapsed(COMPILED, fun_name=name):
                 executable = compile_text(
@@ -314,7 +334,7 @@ class Program:
                     out_avals,
                     device,
                     self._cheap,
-                    options,
+                    self._xla_options(partition),
                     callbacks,
                     partition,
                     in_avals,
@@ -329,14 +349,20 @@ class Program:
             if (explained := _wrong_text(self.jaxpr, error)) is None:
                 raise
             raise explained from error
-        if partition is not None and partition.meshes:
-            found = zip(executable.out_shardings, out_avals, strict=True)
-            stated = partition.results or [None] * len(out_avals)
-            executable.out_shardings = [
-                labelled(s, aval, partition.meshes, said)
-                for (s, aval), said in zip(found, stated, strict=True)
-            ]
+        if partition is not None:
+            label_results(executable, out_avals, partition)
         return executable
+
+    def _xla_options(self, partition: Partition | None) -> dict[str, Any] | None:
+        """XLA's options by name: those of its loops, and the user's."""
+        if self._cheap or not (partition is None or partition.is_one_device):
+            return self.options
+        return {**options_for(optimize_loops(self.jaxpr)[0]), **(self.options or {})}
+
+    @property
+    def captured_values(self) -> list[ConcreteArray]:
+        """The values of the first inputs of the jaxpr."""
+        return list(self._constants)
 
     @property
     def num_captured(self) -> int:
@@ -445,6 +471,16 @@ class Program:
         n = len(self._constants)
         captured = buffers_for(executable.in_shardings[:n], self._constants)
         return ReadyToRun(executable, captured, self.kept, executable.in_shardings[n:])
+
+
+def label_results(executable: Executable, out_avals: Sequence[ShapedArray], partition: Partition) -> None:
+    """Say how results lie in the words of their types, where meshes have explicit axes."""
+    if partition.meshes:
+        found = zip(executable.out_shardings, out_avals, strict=True)
+        stated = partition.results or [None] * len(out_avals)
+        executable.out_shardings = [
+            labelled(s, aval, partition.meshes, said) for (s, aval), said in zip(found, stated, strict=True)
+        ]
 
 
 def _wrong_text(jaxpr: Jaxpr, error: RuntimeError) -> RuleError | None:

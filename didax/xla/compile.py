@@ -13,13 +13,10 @@ import functools
 import hashlib
 import os
 import platform
-import sys
 import threading
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +40,7 @@ from didax.xla.callbacks import (
 )
 from didax.xla.client import Backend, backend, calling_backend, forked, is_forked, xe
 from didax.xla.device_text import Partition
+from didax.xla.disk_store import DiskStore, store_in_force
 from didax.xla.partition import layout_found, moved_shards, put_shards, xla_sharding
 from didax.xla.signals import fragile, hold_signals, raise_held, release_signals
 
@@ -467,12 +465,8 @@ def compile_text(
     """
     started = backend()
     device = started.default_device if device is None else device
-    flags = [
-        *(_partition_flags() if partition is not None and started.platform == "cpu" else ()),
-        *(_cheap_flags() if cheap and started.platform == "cpu" and _NOT_CHEAP not in text else ()),
-        *sorted((options or {}).items()),
-    ]
-    store = None if cheap or anew else _store()
+    flags = _flags(started, text, options, partition is not None, cheap)
+    store = None if cheap or anew else store_in_force()
 
     def load(started: Backend, devices: tuple[Any, ...]) -> Any:
         def make() -> Any:
@@ -501,6 +495,49 @@ def compile_text(
     if callbacks:
         return CallingExecutable(load, out_avals, device, callbacks)
     return Executable(load(started, (device,)), out_avals, device)
+
+
+def _flags(
+    started: Backend, text: str, options: Any, partitioned: bool, cheap: bool = False
+) -> list[tuple[str, Any]]:
+    return [
+        *(_partition_flags() if partitioned and started.platform == "cpu" else ()),
+        *(_cheap_flags() if cheap and started.platform == "cpu" and _NOT_CHEAP not in text else ()),
+        *sorted((options or {}).items()),
+    ]
+
+
+class Serialized(NamedTuple):
+    """A compiled program as bytes, the flags that it is loaded with, and whether it calls LAPACK."""
+
+    data: bytes
+    flags: list[tuple[str, Any]]
+    calls_lapack: bool
+
+
+def serialized_text(
+    text: str, device: Any, options: Any, partition: Partition | None, located: Callable[[], str]
+) -> Serialized:
+    """The compiled program of a module as bytes.
+
+    Only a program that XLA has compiled in this process can be written: one that was read lacks its kernels when it is
+    written again. So the bytes are those on disk, or those of a program that is compiled now.
+    """
+    started = backend()
+    devices = partition.devices if partition else (device or started.default_device,)
+    flags = _flags(started, text, options, partition is not None)
+    store = store_in_force()
+    found = store and store.read(_fingerprint(text, devices, flags))
+    if not found:
+        what = started, text, devices, flags, None, 0, partition is not None, located
+        found = to_the_end(lambda: _compile(*what).serialize())
+    return Serialized(found, flags, "@lapack_" in text)
+
+
+def load_serialized(program: Serialized, devices: tuple[Any, ...], partitioned: bool) -> Any:
+    """XLA's executable of a program that `serialized_text` wrote, on these devices; raises what XLA raises."""
+    client, options = backend().client, _options(devices, program.flags, partitioned)
+    return to_the_end(lambda: client.deserialize_executable(program.data, xe.DeviceList(devices), options))
 
 
 class _Compilation:
@@ -680,13 +717,19 @@ def clear_memory() -> None:
 
 
 @functools.cache
-def _machine() -> str:
-    """What an executable depends on besides its text: versions and the CPU's features."""
+def processor() -> str:
+    """The CPU's kind and features, of which compiled programs make use."""
     features = ""
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as f:
         features = next((line for line in f if line.startswith(("flags", "Features"))), "")
     features = features or platform.processor()  # slower: it starts a process
-    parts = [__version__, str(installed_jaxlib()), platform.machine(), features]
+    return f"{platform.machine()}|{features}"
+
+
+@functools.cache
+def _machine() -> str:
+    """What an executable depends on besides its text: versions and the CPU's features."""
+    parts = [__version__, str(installed_jaxlib()), processor()]
     return "|".join([*parts, os.environ.get("XLA_FLAGS", "")])
 
 
@@ -695,105 +738,3 @@ def _fingerprint(text: str, devices: tuple[Any, ...], flags: Sequence[tuple[str,
     numbers = ",".join([str(device.id) for device in devices])
     content = "\0".join([_machine(), kind, numbers, repr(list(flags)), text])
     return hashlib.sha256(content.encode()).hexdigest()
-
-
-class DiskStore:
-    """A directory of serialized executables, bounded in bytes; the least recently used go first."""
-
-    def __init__(self, folder: Path, max_bytes: int):
-        self.folder = folder
-        self.max_bytes = max_bytes
-        self._room = 0  # bytes that may be written before the entries are counted again
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def read(self, name: str) -> bytes | None:
-        """The entry, or None; reading marks it as used."""
-        path = self.folder / name
-        try:
-            content = path.read_bytes()
-        except OSError:
-            return None
-        digest, body = content[:32], content[32:]
-        if _digest(name, body) != digest:
-            return None
-        with contextlib.suppress(OSError):  # a directory shared by users who may only read it
-            os.utime(path)
-        return body
-
-    def write(self, name: str, body: bytes) -> None:
-        """Add an entry whole or not at all, then drop the oldest beyond the bound."""
-        import tempfile  # with ten modules, which a process that finds its programs does not load
-
-        handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=".new-")
-        try:
-            with os.fdopen(handle, "wb") as f:
-                f.write(_digest(name, body) + body)
-            os.replace(temporary, self.folder / name)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            return
-        self._room -= len(body) + 32
-        if self._room < 0:
-            self._trim()
-
-    def _trim(self) -> None:
-        """Drop the oldest entries beyond the bound. It asks for the size of each, so it is not done at each write."""
-        entries: list[tuple[float, int, str]] = []
-        with os.scandir(self.folder) as scan:
-            for entry in scan:
-                with contextlib.suppress(OSError):  # another process may have removed it
-                    info = entry.stat()
-                    entries.append((info.st_mtime, info.st_size, entry.path))
-        total = sum(size for _, size, _ in entries)
-        for _, size, path in sorted(entries):
-            if total <= self.max_bytes:
-                break
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-            total -= size
-        self._room = (self.max_bytes - total) // 8  # other processes write too
-
-
-def _digest(name: str, body: bytes) -> bytes:
-    """The hash that an entry begins with: of its content and its name, which is the hash of the program's text."""
-    return hashlib.sha256(name.encode() + b"\0" + body).digest()
-
-
-def _store() -> DiskStore | None:
-    state = config.state()
-    if not state.enable_compilation_cache:
-        return None
-    limit = state.compilation_cache_max_size
-    return _open_store(cache_folder(), sys.maxsize if limit < 0 else limit)
-
-
-def cache_folder() -> str:
-    """The directory of compiled programs, by the options in force."""
-    return config.state().compilation_cache_dir or _default_folder()
-
-
-def _default_folder() -> str:
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(root, "didax")
-
-
-@functools.lru_cache(maxsize=8)
-def _open_store(folder: str, max_bytes: int) -> DiskStore | None:
-    try:
-        store = DiskStore(Path(folder), max_bytes)
-        problem = "" if os.access(folder, os.W_OK) else "no file can be written there"
-    except OSError as error:
-        store, problem = None, str(error)
-    if (
-        problem and folder != _default_folder()
-    ):  # that there is no home directory, or a read-only one, is no mistake to warn of
-        warnings.warn(
-            message(
-                "Compiled programs cannot be kept in the directory for them.",
-                f"compilation_cache_dir (DIDAX_COMPILATION_CACHE_DIR): {folder!r}: {problem}",
-                fix="Choose another directory, or set DIDAX_ENABLE_COMPILATION_CACHE=0.",
-            ),
-            stacklevel=2,
-        )
-    return store

@@ -16,7 +16,8 @@ import didax as dx
 from didax.core import config
 from didax.primitives.elementwise import mul, sin
 from didax.xla import compile as xla_compile
-from didax.xla.compile import DiskStore
+from didax.xla import disk_store
+from didax.xla.disk_store import DiskStore
 
 
 def test_a_stored_program_is_read_back_whole(tmp_path: Path):
@@ -125,7 +126,7 @@ def test_concurrent_writers_leave_whole_entries(tmp_path: Path):
 def test_an_unwritable_directory_is_done_without():
     with config.override(compilation_cache_dir="/proc/nowhere"):
         dx.clear_caches()
-        xla_compile._open_store.cache_clear()
+        disk_store._open_store.cache_clear()
         with pytest.warns(UserWarning, match="cannot be kept") as warned:
             assert float(dx.jit(lambda x: sin(x))(0.5)) == pytest.approx(np.sin(0.5))
         assert float(dx.jit(lambda x: sin(x) * 2)(0.5)) == pytest.approx(2 * np.sin(0.5))  # and is told once
