@@ -130,6 +130,6 @@ def _devices(
             f"program: {name}, of devices {list(numbers)}",
             f"there is none of number {missing[0]}, but {len(there)} in all",
         )
-        fix = "Start the process with so many devices (jax_num_cpu_devices for CPUs), or pass execution_devices."
+        fix = "Start the process with so many devices (num_cpu_devices for CPUs), or pass execution_devices."
         raise ValueError(message(rule, *facts, fix=fix))
     return [by_number[i] for i in numbers] or None
