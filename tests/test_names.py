@@ -201,6 +201,7 @@ def test_a_missing_name_says_where_such_a_name_is(module: Any, name: str, advice
         getattr(module, name)
     assert str(error.value) == f"module {module.__name__!r} has no attribute {name!r}.\n{advice}"
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
+    assert error.value.name is None  # otherwise Python adds a suggestion to the one above
     assert not hasattr(module, name)
 
 

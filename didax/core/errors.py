@@ -145,7 +145,16 @@ class TracerArrayConversionError(ConcretizationTypeError):
     """
 
 
-class TracerAttributeError(ConcretizationTypeError, AttributeError):
+class AdvisingAttributeError(AttributeError):
+    """An AttributeError whose text says what to do, to which Python adds no suggestion of its own."""
+
+    def __init__(self, *args: object):
+        super().__init__(
+            *args, obj=type(self)
+        )  # Python suggests for `name`, which it sets where it finds no `obj`
+
+
+class TracerAttributeError(AdvisingAttributeError, ConcretizationTypeError):
     """A traced array was asked where it is in memory.
 
     >>> import didax as dx, didax.numpy as dnp

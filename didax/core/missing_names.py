@@ -22,6 +22,8 @@ from opcode import opmap
 from types import ModuleType
 from typing import Any
 
+from didax.core.errors import AdvisingAttributeError
+
 # The modules that users name, those that hold what most programs want first. They are imported only when the text of
 # an error is asked for, so no floor of the house depends on them.
 _PUBLIC = (
@@ -71,7 +73,7 @@ _INSTEAD = {
 _INSTEAD["crossentropyloss"], _INSTEAD["sgd"] = _INSTEAD["crossentropy"], _INSTEAD["adam"]
 
 
-class MissingNameError(AttributeError):
+class MissingNameError(AdvisingAttributeError):
     """A public module lacks a name; the text says where that name is, or which names are like it.
 
     `hasattr` and `getattr` with a default throw the error away, so the text is made only when it is asked for.

@@ -19,7 +19,13 @@ from didax.api.devices import device_put
 from didax.api.jit import jit
 from didax.api.results import array_function
 from didax.core import config, dtypes
-from didax.core.errors import TracerArrayConversionError, api_boundary, message, strip_internal_frames
+from didax.core.errors import (
+    AdvisingAttributeError,
+    TracerArrayConversionError,
+    api_boundary,
+    message,
+    strip_internal_frames,
+)
 from didax.core.given import give
 from didax.core.primitive import eager_trace
 from didax.core.tracing import Tracer, known_value, set_current_trace
@@ -290,7 +296,7 @@ class Absent:
     def __get__(self, x: Array | None, owner: type) -> Any:
         if x is None:
             return self
-        raise AttributeError(
+        raise AdvisingAttributeError(
             message(f"Arrays have no {self.name}{self.why}.", f"array: {x.aval}", fix=self.fix)
         )
 
