@@ -24,15 +24,17 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import Scope, evaluate, is_symbolic, variable
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
-from didax.core.mesh import AbstractMesh
+from didax.core.mesh import AbstractMesh, Mesh
 from didax.export import _file
-from didax.export._devices import Layout, devices_of_call, layout_of, on_devices, whole
+from didax.export._devices import Layout, devices_of_call, layout_of, of_inputs, on_devices, written
 from didax.export._symbolic import SymbolicScope, scope_of, solve
 from didax.export._text import MARK, TextProgram, numbers_of, write_text
 from didax.primitives import dimension  # noqa: F401, dimensions become numbers
 from didax.primitives.custom.constant import Held, constant_p
 from didax.primitives.exported import Artifact, exported_p
 from didax.primitives.keys import impl_of, random_clone_p
+from didax.primitives.sharding import sharding_constraint_p
+from didax.runtime.partitioned import partition_of
 from didax.xla.artifacts import module_text, serialize_module
 from didax.xla.lowering import lower_module
 from didax.xla.open_text import lower_open_module
@@ -114,7 +116,9 @@ class Exported:
         self.disabled_safety_checks = tuple(checks)
         self.mlir_module_serialized = module
         self.nr_devices: int = more.get("nr_devices", 1)
-        self._layout: Layout = more.get("layout") or whole(len(self.in_avals), len(self.out_avals))
+        self._layout: Layout = more.get("layout") or written(
+            [None] * len(self.in_avals), [None] * len(self.out_avals)
+        )
         self.calling_convention_version: int = more.get(
             "convention", maximum_supported_calling_convention_version
         )
@@ -378,10 +382,6 @@ def _exported(
     jaxpr, consts = traced.closed
     if len(jaxpr.outvars) != traced.out_tree.num_leaves or jaxpr.effects:
         raise _needs_python(traced.fun_name)
-    if (operation := _operation_on_devices(jaxpr)) is not None:
-        rule = "A program of several devices is not exported: Didax writes no meshes to the file."
-        facts = f"program: {traced.fun_name}, operation: {operation}"
-        raise NotImplementedError(message(rule, facts, fix="Export the function without shardings."))
     in_avals = jaxpr.in_avals[len(consts) :]
     for aval in (*in_avals, *jaxpr.out_avals):
         if dtypes.as_extended(aval.dtype) is not None and impl_of(aval.dtype) is None:
@@ -399,12 +399,14 @@ def _exported(
         own, captured = program()
         return eval_jaxpr(own, [*[constant_p.bind(held=Held(c)) for c in captured], *xs])
 
+    _check_meshes(traced.fun_name, jaxpr, _any_symbolic(in_avals) or len(platforms) > 1)
+    devices, layout = 1, None
     if _any_symbolic(in_avals):
         programs = _of_platforms(platforms, program)
         text, module = _open_program(traced.fun_name, programs, scope, checks)
     else:
         text = None
-        module = _module(traced.fun_name, closed, in_avals, platforms, checks)
+        module, devices, layout = _module(traced.fun_name, closed, in_avals, platforms, checks)
 
     def pull(*xs: Any) -> tuple[Any, ...]:
         primals, cts = xs[: len(in_avals)], xs[len(in_avals) :]
@@ -415,8 +417,9 @@ def _exported(
         return _exported(jit(pull), (*in_avals, *cts), {}, platforms, checks)
 
     trees = traced.in_tree, traced.out_tree
+    more = {"text": text, "nr_devices": devices, "layout": layout}
     return Exported(
-        traced.fun_name, trees, in_avals, jaxpr.out_avals, module, platforms, checks, make_vjp, text=text
+        traced.fun_name, trees, in_avals, jaxpr.out_avals, module, platforms, checks, make_vjp, **more
     )
 
 
@@ -467,24 +470,30 @@ def _module(
     in_avals: Sequence[ShapedArray],
     platforms: Sequence[str],
     checks: Sequence[DisabledSafetyCheck],
-) -> bytes:
-    """The StableHLO module of a function of arrays."""
-    text = joined(_of_platforms(platforms, lambda: _module_of_one(name, closed, in_avals)))
+) -> tuple[bytes, int, Layout | None]:
+    """The StableHLO module of a function of arrays, the number of its devices, and how its arrays lie on several."""
+    found = _of_platforms(platforms, lambda: _module_of_one(name, closed, in_avals))
+    text = joined({asked: text for asked, (text, *_) in found.items()})
     _check_calls(name, text, checks)
-    return serialize_module(text)
+    _, devices, layout = next(iter(found.values()))
+    return serialize_module(text), devices, layout
 
 
-def _module_of_one(name: str, closed: Any, in_avals: Sequence[ShapedArray]) -> str:
-    """The text of the module for the platform that is asked for."""
+def _module_of_one(name: str, closed: Any, in_avals: Sequence[ShapedArray]) -> tuple[str, int, Layout | None]:
+    """The text of the module for the platform that is asked for, and for which devices it is."""
     staged = jit(closed).trace(*in_avals).closed
-    callbacks: list[Any] = []
-    text = lower_module(staged.jaxpr, name="exported", callbacks=callbacks, alone=True)
-    if callbacks:
-        raise _needs_python(name)
     if staged.consts:
         rule = "A program that captures values of an enclosing transformation cannot be exported."
         raise ValueError(message(rule, f"program: {name}", fix="Pass what it captures as arguments."))
-    return text
+    jaxpr = staged.jaxpr
+    callbacks: list[Any] = []
+    partition = partition_of(jaxpr, (), in_avals)
+    text = lower_module(jaxpr, name="exported", callbacks=callbacks, partition=partition, alone=True)
+    if callbacks:
+        raise _needs_python(name)
+    if partition is None:
+        return text, 1, None
+    return text, partition.mesh.size, written(of_inputs(jaxpr), partition.results)
 
 
 def _needs_python(name: str) -> ValueError:
@@ -492,15 +501,25 @@ def _needs_python(name: str) -> ValueError:
     return ValueError(message(rule, f"program: {name}", fix="Export the part without callbacks and Refs."))
 
 
-def _operation_on_devices(jaxpr: Jaxpr) -> str | None:
-    """The name of an operation that speaks of a mesh; None where there is none."""
+def _check_meshes(name: str, jaxpr: Jaxpr, in_many_forms: bool) -> None:
+    """NotImplementedError for operations on a mesh that has no place in the file."""
     for eqn in jaxpr.eqns:
-        if eqn.primitive.sets_sharding or isinstance(eqn.params.get("mesh"), AbstractMesh):
-            return eqn.primitive.name
+        mesh = (
+            eqn.params["sharding"].mesh if eqn.primitive is sharding_constraint_p else eqn.params.get("mesh")
+        )
+        on_mesh = eqn.primitive.sets_sharding or isinstance(mesh, AbstractMesh)
+        usual = (
+            isinstance(mesh, Mesh)
+            and mesh.are_all_axes_auto
+            and (mesh.size > 1 or eqn.primitive is sharding_constraint_p)
+        )
+        if on_mesh and (in_many_forms or not usual):
+            rule = "The file of an exported program has no place for what this operation says of a mesh."
+            facts = f"program: {name}, operation: {eqn.primitive.name}, mesh: {mesh}"
+            fix = "Export it for one platform, shapes of numbers and devices along auto axes, or without meshes."
+            raise NotImplementedError(message(rule, facts, fix=fix))
         for inner in eqn.jaxprs:
-            if (found := _operation_on_devices(inner)) is not None:
-                return found
-    return None
+            _check_meshes(name, inner, in_many_forms)
 
 
 def _check_calls(name: str, text: str, checks: Sequence[DisabledSafetyCheck]) -> None:

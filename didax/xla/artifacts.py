@@ -24,9 +24,8 @@ def serialize_module(text: str) -> bytes:
 
     stablehlo = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
     weeks = stablehlo.StablehloCompatibilityRequirement.WEEK_4
-    return xe.mlir.serialize_portable_artifact(
-        text, stablehlo.get_version_from_compatibility_requirement(weeks)
-    )
+    version = stablehlo.get_version_from_compatibility_requirement(weeks)
+    return xe.mlir.serialize_portable_artifact(text, version, True)  # meshes stay as Shardy writes them
 
 
 def module_text(artifact: bytes) -> str:

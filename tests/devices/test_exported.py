@@ -49,6 +49,26 @@ def test_files_of_jax_for_several_devices() -> None:
         loaded.call(elsewhere, W)
 
 
+def test_programs_for_several_devices_are_saved() -> None:
+    mesh = dx.make_mesh(
+        (2, 2), ("x", "y"), devices=dx.devices()[:4], axis_types=(dx.sharding.AxisType.Auto,) * 2
+    )
+    rows, blocks = NamedSharding(mesh, P("x")), P("x", "y")
+    scaled = dx.shard_map(
+        lambda x: dx.lax.psum((x * x).sum(), ("x", "y")) * x, mesh=mesh, in_specs=blocks, out_specs=blocks
+    )
+    split = dx.jit(lambda x, w: dnp.tanh(scaled(x) @ w), in_shardings=(rows, None), out_shardings=rows)
+    exported = export.export(split)(X, W)
+    assert (exported.nr_devices, exported.vjp().nr_devices) == (4, 4)
+    loaded = export.deserialize(exported.serialize(vjp_order=1))
+    for program in (exported, loaded):
+        y = program.call(X, W)
+        np.testing.assert_allclose(y, of(X, W), rtol=1e-5)
+        assert y.sharding.spec == P("x")
+    for found, wanted in zip(slopes(loaded.call)(X, W), slopes(of)(X, W), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
+
+
 def test_programs_of_one_device_in_programs_of_several() -> None:
     loaded = read("jax_one_device.bin")
     mesh = dx.make_mesh((2,), ("rows",), axis_types=(dx.sharding.AxisType.Auto,))
