@@ -426,8 +426,8 @@ MUTATIONS = [
     Mutation(
         "a damaged exported program",
         "didax/export/_file.py",
-        "if len(data) != length or _digest(data[_START:]) != digest:",
-        "if len(data) != length:",
+        "if len(data) != length or _digest(data[_START:]) != digest or",
+        "if len(data) != length or",
         "tests/test_export.py",
     ),
     Mutation(

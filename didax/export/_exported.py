@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import Scope, evaluate, is_symbolic, variable
 from didax.core.errors import ArgumentError, api_boundary, message
-from didax.core.jaxpr import Jaxpr, eval_jaxpr
+from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
 from didax.core.mesh import AbstractMesh, Mesh
 from didax.export import _file
 from didax.export._devices import Layout, devices_of_call, layout_of, of_inputs, on_devices, written
@@ -487,7 +487,8 @@ def _module_of_one(name: str, closed: Any, in_avals: Sequence[ShapedArray]) -> t
         raise ValueError(message(rule, f"program: {name}", fix="Pass what it captures as arguments."))
     jaxpr = staged.jaxpr
     callbacks: list[Any] = []
-    partition = partition_of(jaxpr, (), in_avals)
+    on_meshes = next(_on_meshes(jaxpr), None) is not None
+    partition = partition_of(jaxpr, (), [None] * len(in_avals)) if on_meshes else None
     text = lower_module(jaxpr, name="exported", callbacks=callbacks, partition=partition, alone=True)
     if callbacks:
         raise _needs_python(name)
@@ -503,23 +504,25 @@ def _needs_python(name: str) -> ValueError:
 
 def _check_meshes(name: str, jaxpr: Jaxpr, in_many_forms: bool) -> None:
     """NotImplementedError for operations on a mesh that has no place in the file."""
-    for eqn in jaxpr.eqns:
-        mesh = (
-            eqn.params["sharding"].mesh if eqn.primitive is sharding_constraint_p else eqn.params.get("mesh")
-        )
-        on_mesh = eqn.primitive.sets_sharding or isinstance(mesh, AbstractMesh)
-        usual = (
-            isinstance(mesh, Mesh)
-            and mesh.are_all_axes_auto
-            and (mesh.size > 1 or eqn.primitive is sharding_constraint_p)
-        )
-        if on_mesh and (in_many_forms or not usual):
+    for eqn, mesh in _on_meshes(jaxpr):
+        several = isinstance(mesh, Mesh) and (mesh.size > 1 or eqn.primitive is sharding_constraint_p)
+        if in_many_forms or not several or not mesh.are_all_axes_auto:
             rule = "The file of an exported program has no place for what this operation says of a mesh."
             facts = f"program: {name}, operation: {eqn.primitive.name}, mesh: {mesh}"
             fix = "Export it for one platform, shapes of numbers and devices along auto axes, or without meshes."
             raise NotImplementedError(message(rule, facts, fix=fix))
+
+
+def _on_meshes(jaxpr: Jaxpr) -> Iterator[tuple[Eqn, Any]]:
+    """The operations that speak of a mesh, each with its mesh."""
+    for eqn in jaxpr.eqns:
+        mesh = (
+            eqn.params["sharding"].mesh if eqn.primitive is sharding_constraint_p else eqn.params.get("mesh")
+        )
+        if eqn.primitive.sets_sharding or isinstance(mesh, AbstractMesh):
+            yield eqn, mesh
         for inner in eqn.jaxprs:
-            _check_meshes(name, inner, in_many_forms)
+            yield from _on_meshes(inner)
 
 
 def _check_calls(name: str, text: str, checks: Sequence[DisabledSafetyCheck]) -> None:

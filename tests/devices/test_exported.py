@@ -69,6 +69,17 @@ def test_programs_for_several_devices_are_saved() -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
 
 
+def test_explicit_axes_in_force_are_no_part_of_a_program() -> None:
+    mesh = dx.make_mesh((4,), ("x",), axis_types=(dx.sharding.AxisType.Explicit,))
+    with dx.set_mesh(mesh):
+        for shape in ((4, 2), export.symbolic_shape("b, 2")):
+            exported = export.export(dx.jit(lambda x: dnp.sin(x) * 2))(dx.ShapeDtypeStruct(shape, "float32"))
+            loaded = export.deserialize(exported.serialize(vjp_order=1))
+            assert (loaded.nr_devices, loaded.vjp().nr_devices) == (1, 1)
+        split = dx.device_put(X, NamedSharding(mesh, P("x")))
+        np.testing.assert_allclose(loaded.call(split), np.sin(X) * 2, rtol=1e-6)
+
+
 def test_programs_of_one_device_in_programs_of_several() -> None:
     loaded = read("jax_one_device.bin")
     mesh = dx.make_mesh((2,), ("rows",), axis_types=(dx.sharding.AxisType.Auto,))
