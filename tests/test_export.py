@@ -356,6 +356,16 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         r"exported for: float32\[3\], int32",
     ),
     "no vjp": (lambda: export.deserialize(DATA).vjp(), ValueError, "larger vjp_order"),
+    "no second vjp": (
+        lambda: export.deserialize(saved(1)).vjp().vjp(),
+        ValueError,
+        "without its vjp.\n  program: f_vjp",
+    ),
+    "forward mode": (
+        lambda: dx.jvp(lambda p: export.deserialize(saved(1)).call(p, 3, scale=2.0)["y"], (P,), (P,)),
+        TypeError,
+        "what stopped it: .*\n  reason: an exported program has no Python",
+    ),
     "batch": (
         lambda: dx.vmap(lambda n: export.deserialize(DATA).call(P, n, scale=2.0))(np.arange(2)),
         Exception,
@@ -406,6 +416,8 @@ def test_keys_of_programs_for_any_size() -> None:
         np.testing.assert_array_equal(loaded.call(key, x), drop(dx.random.clone(key), x))
         slope = dx.grad(lambda x, key=key: loaded.call(dx.random.clone(key), x).sum())(x)
         np.testing.assert_array_equal(slope, drop(dx.random.clone(key), np.ones_like(x)))
+        forward = dx.jvp(lambda x, key=key: loaded.call(dx.random.clone(key), x), (x,), (x,))[1]
+        np.testing.assert_array_equal(forward, drop(dx.random.clone(key), x))
 
 
 def test_derivatives_of_programs_for_any_size_that_return_whole_numbers() -> None:

@@ -412,6 +412,8 @@ def _exported(
         primals, cts = xs[: len(in_avals)], xs[len(in_avals) :]
         return tuple(vjp(closed, *primals)[1](list(cts)))
 
+    pull.__name__ = f"{traced.fun_name}_vjp"
+
     def make_vjp() -> Exported:
         cts = [aval.tangent() for aval in jaxpr.out_avals]
         return _exported(jit(pull), (*in_avals, *cts), {}, platforms, checks)
