@@ -7,7 +7,7 @@ Read next: `didax/primitives/exported.py`, which writes the program for these de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,8 @@ from didax.api.jit import jit
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import message
-from didax.core.jaxpr import Jaxpr
-from didax.core.mesh import Mesh
+from didax.core.jaxpr import Eqn, Jaxpr
+from didax.core.mesh import AbstractMesh, Mesh
 from didax.core.sharding import NamedSharding, PartitionSpec, entry_names
 from didax.export._file import damaged
 from didax.primitives.exported import Artifact, exported_p, meshes_of
@@ -77,6 +77,29 @@ def of_inputs(jaxpr: Jaxpr) -> list[NamedSharding | None]:
     return [found.get(v) for v in jaxpr.invars]
 
 
+def check_meshes(name: str, jaxpr: Jaxpr, in_many_forms: bool) -> None:
+    """NotImplementedError for operations on a mesh that has no place in the file."""
+    for eqn, mesh in on_meshes(jaxpr):
+        several = isinstance(mesh, Mesh) and (mesh.size > 1 or eqn.primitive is sharding_constraint_p)
+        if in_many_forms or not several or not mesh.are_all_axes_auto:
+            rule = "The file of an exported program has no place for what this operation says of a mesh."
+            facts = f"program: {name}, operation: {eqn.primitive.name}, mesh: {mesh}"
+            fix = "Export it for one platform, shapes of numbers and devices along auto axes, or without meshes."
+            raise NotImplementedError(message(rule, facts, fix=fix))
+
+
+def on_meshes(jaxpr: Jaxpr) -> Iterator[tuple[Eqn, Any]]:
+    """The operations that speak of a mesh, each with its mesh."""
+    for eqn in jaxpr.eqns:
+        mesh = (
+            eqn.params["sharding"].mesh if eqn.primitive is sharding_constraint_p else eqn.params.get("mesh")
+        )
+        if eqn.primitive.sets_sharding or isinstance(mesh, AbstractMesh):
+            yield eqn, mesh
+        for inner in eqn.jaxprs:
+            yield from on_meshes(inner)
+
+
 def devices_of_call(name: str, count: int, arrays: Sequence[Any]) -> tuple[Any, ...]:
     """The devices for a program of `count`, called with these arrays."""
     for x in arrays:
@@ -121,10 +144,28 @@ def _named(layout: Layout, side: str) -> list[dict[str, Any] | None]:
     return [s["named"] for s in layout[f"{side}_shardings"] or ()]
 
 
+def shardings_over(layout: Layout, side: str, mesh: Mesh) -> tuple[NamedSharding | None, ...]:
+    """How the arguments, or the results, lie over a mesh; ValueError for one with other axes than the program's."""
+    for table in _named(layout, side):
+        axes = None if table is None else _axes(table, layout)
+        if axes not in (None, dict(mesh.shape)):
+            rule = (
+                "The arrays of an exported program lie over a mesh with the axes that it was exported with."
+            )
+            raise ValueError(message(rule, f"exported with: {axes}, mesh: {mesh}", fix="Pass such a mesh."))
+    places = tuple(mesh.devices.flat)
+    return tuple([_sharding(table, layout, places) for table in _named(layout, side)])
+
+
+def _axes(table: dict[str, Any], layout: Layout) -> dict[str, int]:
+    mesh = table["mesh"] or layout["meshes"][table["mesh_index"] or 0]
+    return dict(zip(mesh["names"], mesh["sizes"], strict=True))
+
+
 def _sharding(table: dict[str, Any] | None, layout: Layout, places: Sequence[Any]) -> NamedSharding | None:
     if table is None:
         return None
-    mesh = table["mesh"] or layout["meshes"][table["mesh_index"] or 0]
-    axes = [tuple(entry["names"] or ()) or None for entry in table["spec"]["partitions"] or ()]
-    where = Mesh(np.array(places).reshape(mesh["sizes"]), tuple(mesh["names"]))
-    return NamedSharding(where, PartitionSpec(*axes))
+    axes = _axes(table, layout)
+    split = [tuple(entry["names"] or ()) or None for entry in table["spec"]["partitions"] or ()]
+    mesh = Mesh(np.array(places).reshape(list(axes.values())), tuple(axes))
+    return NamedSharding(mesh, PartitionSpec(*split))

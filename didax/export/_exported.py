@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,17 +23,27 @@ from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import Scope, evaluate, is_symbolic, variable
 from didax.core.errors import ArgumentError, api_boundary, message
-from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
-from didax.core.mesh import AbstractMesh, Mesh
+from didax.core.jaxpr import Jaxpr, eval_jaxpr
+from didax.core.mesh import Mesh
+from didax.core.sharding import NamedSharding
 from didax.export import _file
-from didax.export._devices import Layout, devices_of_call, layout_of, of_inputs, on_devices, written
+from didax.export._devices import (
+    Layout,
+    check_meshes,
+    devices_of_call,
+    layout_of,
+    of_inputs,
+    on_devices,
+    on_meshes,
+    shardings_over,
+    written,
+)
 from didax.export._symbolic import SymbolicScope, scope_of, solve
 from didax.export._text import MARK, TextProgram, numbers_of, write_text
 from didax.primitives import dimension  # noqa: F401, dimensions become numbers
 from didax.primitives.custom.constant import Held, constant_p
 from didax.primitives.exported import Artifact, exported_p
 from didax.primitives.keys import impl_of, random_clone_p
-from didax.primitives.sharding import sharding_constraint_p
 from didax.runtime.partitioned import partition_of
 from didax.xla.artifacts import module_text, serialize_module
 from didax.xla.lowering import lower_module
@@ -146,6 +156,19 @@ class Exported:
         if self._text is None or not self.mlir_module_serialized.startswith(MARK):
             return module_text(self.mlir_module_serialized)
         return f"# {self._text.obstacle}\n{self._text.text}"
+
+    @api_boundary
+    def in_shardings_jax(self, mesh: Mesh) -> tuple[NamedSharding | None, ...]:
+        """How each array of the arguments lies over a mesh; None where the program leaves that to the partitioner.
+
+        Raises ValueError for a mesh whose axes are not those of the mesh that the program was exported with.
+        """
+        return shardings_over(self._layout, "in", mesh)
+
+    @api_boundary
+    def out_shardings_jax(self, mesh: Mesh) -> tuple[NamedSharding | None, ...]:
+        """The same of each array of the results."""
+        return shardings_over(self._layout, "out", mesh)
 
     def has_vjp(self) -> bool:
         """Whether it can be differentiated in reverse mode."""
@@ -399,7 +422,7 @@ def _exported(
         own, captured = program()
         return eval_jaxpr(own, [*[constant_p.bind(held=Held(c)) for c in captured], *xs])
 
-    _check_meshes(traced.fun_name, jaxpr, _any_symbolic(in_avals) or len(platforms) > 1)
+    check_meshes(traced.fun_name, jaxpr, _any_symbolic(in_avals) or len(platforms) > 1)
     devices, layout = 1, None
     if _any_symbolic(in_avals):
         programs = _of_platforms(platforms, program)
@@ -489,8 +512,8 @@ def _module_of_one(name: str, closed: Any, in_avals: Sequence[ShapedArray]) -> t
         raise ValueError(message(rule, f"program: {name}", fix="Pass what it captures as arguments."))
     jaxpr = staged.jaxpr
     callbacks: list[Any] = []
-    on_meshes = next(_on_meshes(jaxpr), None) is not None
-    partition = partition_of(jaxpr, (), [None] * len(in_avals)) if on_meshes else None
+    meshes = next(on_meshes(jaxpr), None)
+    partition = None if meshes is None else partition_of(jaxpr, (), [None] * len(in_avals))
     text = lower_module(jaxpr, name="exported", callbacks=callbacks, partition=partition, alone=True)
     if callbacks:
         raise _needs_python(name)
@@ -502,29 +525,6 @@ def _module_of_one(name: str, closed: Any, in_avals: Sequence[ShapedArray]) -> t
 def _needs_python(name: str) -> ValueError:
     rule = "A program that calls Python, or writes to Refs, cannot be exported: its Python would be missing."
     return ValueError(message(rule, f"program: {name}", fix="Export the part without callbacks and Refs."))
-
-
-def _check_meshes(name: str, jaxpr: Jaxpr, in_many_forms: bool) -> None:
-    """NotImplementedError for operations on a mesh that has no place in the file."""
-    for eqn, mesh in _on_meshes(jaxpr):
-        several = isinstance(mesh, Mesh) and (mesh.size > 1 or eqn.primitive is sharding_constraint_p)
-        if in_many_forms or not several or not mesh.are_all_axes_auto:
-            rule = "The file of an exported program has no place for what this operation says of a mesh."
-            facts = f"program: {name}, operation: {eqn.primitive.name}, mesh: {mesh}"
-            fix = "Export it for one platform, shapes of numbers and devices along auto axes, or without meshes."
-            raise NotImplementedError(message(rule, facts, fix=fix))
-
-
-def _on_meshes(jaxpr: Jaxpr) -> Iterator[tuple[Eqn, Any]]:
-    """The operations that speak of a mesh, each with its mesh."""
-    for eqn in jaxpr.eqns:
-        mesh = (
-            eqn.params["sharding"].mesh if eqn.primitive is sharding_constraint_p else eqn.params.get("mesh")
-        )
-        if eqn.primitive.sets_sharding or isinstance(mesh, AbstractMesh):
-            yield eqn, mesh
-        for inner in eqn.jaxprs:
-            yield from _on_meshes(inner)
 
 
 def _check_calls(name: str, text: str, checks: Sequence[DisabledSafetyCheck]) -> None:

@@ -62,9 +62,13 @@ def test_programs_for_several_devices_are_saved() -> None:
     assert (exported.nr_devices, exported.vjp().nr_devices) == (4, 4)
     loaded = export.deserialize(exported.serialize(vjp_order=1))
     for program in (exported, loaded):
+        assert program.in_shardings_jax(mesh) == (rows, None)
+        assert program.out_shardings_jax(mesh) == (rows,)
         y = program.call(X, W)
         np.testing.assert_allclose(y, of(X, W), rtol=1e-5)
         assert y.sharding.spec == P("x")
+    with pytest.raises(ValueError, match=r"exported with: {'x': 2, 'y': 2}, mesh: Mesh\('y': 4"):
+        loaded.in_shardings_jax(dx.make_mesh((4,), ("y",), devices=dx.devices()[:4]))
     for found, wanted in zip(slopes(loaded.call)(X, W), slopes(of)(X, W), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
 
