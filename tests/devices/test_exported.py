@@ -73,6 +73,15 @@ def test_programs_for_several_devices_are_saved() -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
 
 
+def test_keys_and_integers_are_arguments_of_programs_for_several_devices() -> None:
+    mesh = dx.make_mesh((4,), ("x",), devices=dx.devices()[:4], axis_types=(dx.sharding.AxisType.Auto,))
+    rows = NamedSharding(mesh, P("x"))
+    f = dx.jit(lambda key, n, x: (dx.random.normal(key, x.shape) * x * n, n), in_shardings=(None, None, rows))
+    loaded = export.deserialize(export.export(f)(dx.random.key(0), 3, X).serialize(vjp_order=1))
+    slope = lambda f: dx.grad(lambda x: f(dx.random.key(0), 3, x)[0].sum())(X)
+    np.testing.assert_allclose(slope(loaded.call), slope(f), rtol=1e-5)
+
+
 def test_explicit_axes_in_force_are_no_part_of_a_program() -> None:
     mesh = dx.make_mesh((4,), ("x",), axis_types=(dx.sharding.AxisType.Explicit,))
     with dx.set_mesh(mesh):
