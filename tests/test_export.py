@@ -155,9 +155,11 @@ def test_files_of_jax_that_lay_arrays_out_on_one_device() -> None:
     x, w = np.arange(8, dtype="float32").reshape(4, 2) / 9, W[:2]
     of = lambda x, w: dnp.tanh((x * x).sum() * x @ w)
     slope = lambda f: dx.jit(dx.value_and_grad(lambda x: f(x).sum()))(x)
-    found, wanted = slope(lambda x: loaded.call(x, w)[0]), slope(lambda x: of(x, w))
-    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-5)
-    np.testing.assert_allclose(found[1], wanted[1], rtol=1e-4, atol=1e-6)
+    own = export.export(dx.jit(lambda x: of(x, w), in_shardings=MESH))(x)
+    wanted = slope(lambda x: of(x, w))
+    for f in (lambda x: loaded.call(x, w)[0], export.deserialize(own.serialize(vjp_order=1)).call):
+        np.testing.assert_allclose(slope(f)[0], wanted[0], rtol=1e-5)
+        np.testing.assert_allclose(slope(f)[1], wanted[1], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.cpu
@@ -324,17 +326,24 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "calls Python",
     ),
-    "mesh": (
-        lambda: export.export(dx.jit(lambda x: x, in_shardings=MESH))(W[0]),
-        NotImplementedError,
-        "program of several devices",
-    ),
     "mesh, any size": (
-        lambda: export.export(dx.jit(lambda x: dx.lax.with_sharding_constraint(x, MESH)))(
+        lambda: export.export(dx.jit(lambda x: x, in_shardings=MESH))(
             dx.ShapeDtypeStruct(export.symbolic_shape("b"), "float32")
         ),
         NotImplementedError,
-        "program of several devices",
+        "no place for what.*\n  program: <lambda>, operation: sharding_constraint",
+    ),
+    "mesh, platforms": (
+        lambda: export.export(dx.jit(lambda x: x, in_shardings=MESH), platforms=["cpu", "cuda"])(W[0]),
+        NotImplementedError,
+        "for one platform",
+    ),
+    "shard_map on one": (
+        lambda: export.export(
+            dx.jit(dx.shard_map(dnp.sin, mesh=MESH.mesh, in_specs=MESH.spec, out_specs=MESH.spec))
+        )(W),
+        NotImplementedError,
+        "operation: shard_map",
     ),
     "colours": (
         lambda: export.export(dx.jit(lambda x: x[::-1]))(dx.ShapeDtypeStruct((4,), RGB)),
@@ -347,6 +356,16 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         r"exported for: float32\[3\], int32",
     ),
     "no vjp": (lambda: export.deserialize(DATA).vjp(), ValueError, "larger vjp_order"),
+    "no second vjp": (
+        lambda: export.deserialize(saved(1)).vjp().vjp(),
+        ValueError,
+        "without its vjp.\n  program: f_vjp",
+    ),
+    "forward mode": (
+        lambda: dx.jvp(lambda p: export.deserialize(saved(1)).call(p, 3, scale=2.0)["y"], (P,), (P,)),
+        TypeError,
+        "what stopped it: .*\n  reason: an exported program has no Python",
+    ),
     "batch": (
         lambda: dx.vmap(lambda n: export.deserialize(DATA).call(P, n, scale=2.0))(np.arange(2)),
         Exception,
@@ -397,6 +416,8 @@ def test_keys_of_programs_for_any_size() -> None:
         np.testing.assert_array_equal(loaded.call(key, x), drop(dx.random.clone(key), x))
         slope = dx.grad(lambda x, key=key: loaded.call(dx.random.clone(key), x).sum())(x)
         np.testing.assert_array_equal(slope, drop(dx.random.clone(key), np.ones_like(x)))
+        forward = dx.jvp(lambda x, key=key: loaded.call(dx.random.clone(key), x), (x,), (x,))[1]
+        np.testing.assert_array_equal(forward, drop(dx.random.clone(key), x))
 
 
 def test_derivatives_of_programs_for_any_size_that_return_whole_numbers() -> None:

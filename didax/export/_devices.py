@@ -7,7 +7,7 @@ Read next: `didax/primitives/exported.py`, which writes the program for these de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,28 +17,87 @@ from didax.api.jit import jit
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import message
-from didax.core.mesh import Mesh
-from didax.core.sharding import NamedSharding, PartitionSpec
+from didax.core.jaxpr import Eqn, Jaxpr
+from didax.core.mesh import AbstractMesh, Mesh
+from didax.core.sharding import NamedSharding, PartitionSpec, entry_names
+from didax.export._file import damaged
 from didax.primitives.exported import Artifact, exported_p, meshes_of
 from didax.primitives.sharding import sharding_constraint_p
 
+_AUTO = 1  # the type of mesh axes that XLA's partitioner decides about
 Layout = dict[str, Any]  # the fields of a program's table that say how arguments and results lie
-
-
-def whole(arguments: int, results: int) -> Layout:
-    """The layout of a program of one device."""
-    return {
-        "in_shardings": [{"kind": 0}] * arguments,
-        "out_shardings": [{"kind": 0}] * results,
-        "in_places": [0] * arguments,
-        "out_places": [0] * results,
-    }
 
 
 def layout_of(table: dict[str, Any]) -> Layout:
     """The layout in a program's table."""
     sides = "in_shardings", "out_shardings", "in_places", "out_places"
-    return {name: table[name] for name in (*sides, "meshes", "shardings")}
+    found = {name: table[name] for name in (*sides, "meshes", "shardings")}
+    shardings, meshes = found["shardings"] or (), found["meshes"] or ()
+    for place in (*(found["in_places"] or ()), *(found["out_places"] or ())):
+        if place > len(shardings):
+            raise damaged(f"sharding {place} of {len(shardings)}")
+    for sharding in shardings:
+        if sharding["mesh"] is None and (sharding["mesh_index"] or 0) >= len(meshes):
+            raise damaged(f"mesh {sharding['mesh_index']} of {len(meshes)}")
+    return found
+
+
+def written(ins: Sequence[NamedSharding | None], outs: Sequence[NamedSharding | None]) -> Layout:
+    """The layout of a program whose arguments and results lie as these say; None leaves it to the partitioner."""
+    shardings = list(dict.fromkeys([s for s in (*ins, *outs) if s is not None]))
+    meshes = list(dict.fromkeys([s.mesh for s in shardings]))
+    tables = [_table(s, meshes.index(s.mesh)) for s in shardings]
+    number = {None: 0, **{s: i for i, s in enumerate(shardings, 1)}}
+    named = [None, *tables]
+    found: Layout = {"meshes": list(map(_mesh_table, meshes)), "shardings": tables}
+    for side, of in (("in", ins), ("out", outs)):
+        found[f"{side}_places"] = [number[s] for s in of]
+        found[f"{side}_shardings"] = [{"kind": 0, "named": named[number[s]]} for s in of]
+    return found
+
+
+def _table(sharding: NamedSharding, mesh_index: int) -> dict[str, Any]:
+    axes = [entry_names(entry) for entry in sharding.spec]
+    spec = {"partitions": [{"names": list(names)} for names in axes], "reduced": [], "unreduced": []}
+    return {"mesh": _mesh_table(sharding.mesh), "spec": spec, "mesh_index": mesh_index}
+
+
+def _mesh_table(mesh: Any) -> dict[str, Any]:
+    return {"sizes": mesh.axis_sizes, "names": mesh.axis_names, "types": [_AUTO] * len(mesh.axis_names)}
+
+
+def of_inputs(jaxpr: Jaxpr) -> list[NamedSharding | None]:
+    """How the arguments lie, where the program says it of them."""
+    found: dict[Any, NamedSharding] = {}
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is sharding_constraint_p and not eqn.params.get("free"):
+            sharding = eqn.params["sharding"]
+            if PartitionSpec.UNCONSTRAINED not in tuple(sharding.spec):
+                found.setdefault(eqn.invars[0], sharding)
+    return [found.get(v) for v in jaxpr.invars]
+
+
+def check_meshes(name: str, jaxpr: Jaxpr, in_many_forms: bool) -> None:
+    """NotImplementedError for operations on a mesh that has no place in the file."""
+    for eqn, mesh in on_meshes(jaxpr):
+        several = isinstance(mesh, Mesh) and (mesh.size > 1 or eqn.primitive is sharding_constraint_p)
+        if in_many_forms or not several or not mesh.are_all_axes_auto:
+            rule = "The file of an exported program has no place for what this operation says of a mesh."
+            facts = f"program: {name}, operation: {eqn.primitive.name}, mesh: {mesh}"
+            fix = "Export it for one platform, shapes of numbers and devices along auto axes, or without meshes."
+            raise NotImplementedError(message(rule, facts, fix=fix))
+
+
+def on_meshes(jaxpr: Jaxpr) -> Iterator[tuple[Eqn, Any]]:
+    """The operations that speak of a mesh, each with its mesh."""
+    for eqn in jaxpr.eqns:
+        mesh = (
+            eqn.params["sharding"].mesh if eqn.primitive is sharding_constraint_p else eqn.params.get("mesh")
+        )
+        if eqn.primitive.sets_sharding or isinstance(mesh, AbstractMesh):
+            yield eqn, mesh
+        for inner in eqn.jaxprs:
+            yield from on_meshes(inner)
 
 
 def devices_of_call(name: str, count: int, arrays: Sequence[Any]) -> tuple[Any, ...]:
@@ -62,9 +121,7 @@ def devices_of_call(name: str, count: int, arrays: Sequence[Any]) -> tuple[Any, 
 def on_devices(artifact: Artifact, layout: Layout, places: Sequence[Any]) -> Callable[..., list[Any]]:
     """The program as a function of arrays, which are laid out over the devices as it says."""
     meshes = meshes_of(artifact, places) or [Mesh(places, "devices")]
-    ins, outs = [
-        [_sharding(s["named"], places) for s in layout[f"{side}_shardings"]] for side in ("in", "out")
-    ]
+    ins, outs = [[_sharding(s, layout, places) for s in _named(layout, side)] for side in ("in", "out")]
 
     def laid_out(x: Any, sharding: NamedSharding | None) -> Any:
         aval = aval_of(x)
@@ -80,9 +137,35 @@ def on_devices(artifact: Artifact, layout: Layout, places: Sequence[Any]) -> Cal
     return jit(run)
 
 
-def _sharding(table: dict[str, Any] | None, places: Sequence[Any]) -> NamedSharding | None:
+def _named(layout: Layout, side: str) -> list[dict[str, Any] | None]:
+    """The tables of shardings, of arguments or results: by number, or as earlier versions of jax wrote them."""
+    if places := layout[f"{side}_places"]:
+        return [layout["shardings"][i - 1] if i else None for i in places]
+    return [s["named"] for s in layout[f"{side}_shardings"] or ()]
+
+
+def shardings_over(layout: Layout, side: str, mesh: Mesh) -> tuple[NamedSharding | None, ...]:
+    """How the arguments, or the results, lie over a mesh; ValueError for one with other axes than the program's."""
+    for table in _named(layout, side):
+        axes = None if table is None else _axes(table, layout)
+        if axes not in (None, dict(mesh.shape)):
+            rule = (
+                "The arrays of an exported program lie over a mesh with the axes that it was exported with."
+            )
+            raise ValueError(message(rule, f"exported with: {axes}, mesh: {mesh}", fix="Pass such a mesh."))
+    places = tuple(mesh.devices.flat)
+    return tuple([_sharding(table, layout, places) for table in _named(layout, side)])
+
+
+def _axes(table: dict[str, Any], layout: Layout) -> dict[str, int]:
+    mesh = table["mesh"] or layout["meshes"][table["mesh_index"] or 0]
+    return dict(zip(mesh["names"], mesh["sizes"], strict=True))
+
+
+def _sharding(table: dict[str, Any] | None, layout: Layout, places: Sequence[Any]) -> NamedSharding | None:
     if table is None:
         return None
-    mesh = Mesh(np.array(places).reshape(table["mesh"]["sizes"]), tuple(table["mesh"]["names"]))
-    axes = [tuple(entry["names"] or ()) or None for entry in table["spec"]["partitions"] or ()]
-    return NamedSharding(mesh, PartitionSpec(*axes))
+    axes = _axes(table, layout)
+    split = [tuple(entry["names"] or ()) or None for entry in table["spec"]["partitions"] or ()]
+    mesh = Mesh(np.array(places).reshape(list(axes.values())), tuple(axes))
+    return NamedSharding(mesh, PartitionSpec(*split))

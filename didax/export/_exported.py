@@ -24,15 +24,27 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import Scope, evaluate, is_symbolic, variable
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
-from didax.core.mesh import AbstractMesh
+from didax.core.mesh import Mesh
+from didax.core.sharding import NamedSharding
 from didax.export import _file
-from didax.export._devices import Layout, devices_of_call, layout_of, on_devices, whole
+from didax.export._devices import (
+    Layout,
+    check_meshes,
+    devices_of_call,
+    layout_of,
+    of_inputs,
+    on_devices,
+    on_meshes,
+    shardings_over,
+    written,
+)
 from didax.export._symbolic import SymbolicScope, scope_of, solve
 from didax.export._text import MARK, TextProgram, numbers_of, write_text
 from didax.primitives import dimension  # noqa: F401, dimensions become numbers
 from didax.primitives.custom.constant import Held, constant_p
 from didax.primitives.exported import Artifact, exported_p
 from didax.primitives.keys import impl_of, random_clone_p
+from didax.runtime.partitioned import partition_of
 from didax.xla.artifacts import module_text, serialize_module
 from didax.xla.lowering import lower_module
 from didax.xla.open_text import lower_open_module
@@ -114,7 +126,9 @@ class Exported:
         self.disabled_safety_checks = tuple(checks)
         self.mlir_module_serialized = module
         self.nr_devices: int = more.get("nr_devices", 1)
-        self._layout: Layout = more.get("layout") or whole(len(self.in_avals), len(self.out_avals))
+        self._layout: Layout = more.get("layout") or written(
+            [None] * len(self.in_avals), [None] * len(self.out_avals)
+        )
         self.calling_convention_version: int = more.get(
             "convention", maximum_supported_calling_convention_version
         )
@@ -142,6 +156,19 @@ class Exported:
         if self._text is None or not self.mlir_module_serialized.startswith(MARK):
             return module_text(self.mlir_module_serialized)
         return f"# {self._text.obstacle}\n{self._text.text}"
+
+    @api_boundary
+    def in_shardings_jax(self, mesh: Mesh) -> tuple[NamedSharding | None, ...]:
+        """How each array of the arguments lies over a mesh; None where the program leaves that to the partitioner.
+
+        Raises ValueError for a mesh whose axes are not those of the mesh that the program was exported with.
+        """
+        return shardings_over(self._layout, "in", mesh)
+
+    @api_boundary
+    def out_shardings_jax(self, mesh: Mesh) -> tuple[NamedSharding | None, ...]:
+        """The same of each array of the results."""
+        return shardings_over(self._layout, "out", mesh)
 
     def has_vjp(self) -> bool:
         """Whether it can be differentiated in reverse mode."""
@@ -378,10 +405,6 @@ def _exported(
     jaxpr, consts = traced.closed
     if len(jaxpr.outvars) != traced.out_tree.num_leaves or jaxpr.effects:
         raise _needs_python(traced.fun_name)
-    if (operation := _operation_on_devices(jaxpr)) is not None:
-        rule = "A program of several devices is not exported: Didax writes no meshes to the file."
-        facts = f"program: {traced.fun_name}, operation: {operation}"
-        raise NotImplementedError(message(rule, facts, fix="Export the function without shardings."))
     in_avals = jaxpr.in_avals[len(consts) :]
     for aval in (*in_avals, *jaxpr.out_avals):
         if dtypes.as_extended(aval.dtype) is not None and impl_of(aval.dtype) is None:
@@ -399,24 +422,29 @@ def _exported(
         own, captured = program()
         return eval_jaxpr(own, [*[constant_p.bind(held=Held(c)) for c in captured], *xs])
 
+    check_meshes(traced.fun_name, jaxpr, _any_symbolic(in_avals) or len(platforms) > 1)
+    devices, layout = 1, None
     if _any_symbolic(in_avals):
         programs = _of_platforms(platforms, program)
         text, module = _open_program(traced.fun_name, programs, scope, checks)
     else:
         text = None
-        module = _module(traced.fun_name, closed, in_avals, platforms, checks)
+        module, devices, layout = _module(traced.fun_name, closed, in_avals, platforms, checks)
 
     def pull(*xs: Any) -> tuple[Any, ...]:
         primals, cts = xs[: len(in_avals)], xs[len(in_avals) :]
         return tuple(vjp(closed, *primals)[1](list(cts)))
+
+    pull.__name__ = f"{traced.fun_name}_vjp"
 
     def make_vjp() -> Exported:
         cts = [aval.tangent() for aval in jaxpr.out_avals]
         return _exported(jit(pull), (*in_avals, *cts), {}, platforms, checks)
 
     trees = traced.in_tree, traced.out_tree
+    more = {"text": text, "nr_devices": devices, "layout": layout}
     return Exported(
-        traced.fun_name, trees, in_avals, jaxpr.out_avals, module, platforms, checks, make_vjp, text=text
+        traced.fun_name, trees, in_avals, jaxpr.out_avals, module, platforms, checks, make_vjp, **more
     )
 
 
@@ -467,40 +495,36 @@ def _module(
     in_avals: Sequence[ShapedArray],
     platforms: Sequence[str],
     checks: Sequence[DisabledSafetyCheck],
-) -> bytes:
-    """The StableHLO module of a function of arrays."""
-    text = joined(_of_platforms(platforms, lambda: _module_of_one(name, closed, in_avals)))
+) -> tuple[bytes, int, Layout | None]:
+    """The StableHLO module of a function of arrays, the number of its devices, and how its arrays lie on several."""
+    found = _of_platforms(platforms, lambda: _module_of_one(name, closed, in_avals))
+    text = joined({asked: text for asked, (text, *_) in found.items()})
     _check_calls(name, text, checks)
-    return serialize_module(text)
+    _, devices, layout = next(iter(found.values()))
+    return serialize_module(text), devices, layout
 
 
-def _module_of_one(name: str, closed: Any, in_avals: Sequence[ShapedArray]) -> str:
-    """The text of the module for the platform that is asked for."""
+def _module_of_one(name: str, closed: Any, in_avals: Sequence[ShapedArray]) -> tuple[str, int, Layout | None]:
+    """The text of the module for the platform that is asked for, and for which devices it is."""
     staged = jit(closed).trace(*in_avals).closed
-    callbacks: list[Any] = []
-    text = lower_module(staged.jaxpr, name="exported", callbacks=callbacks, alone=True)
-    if callbacks:
-        raise _needs_python(name)
     if staged.consts:
         rule = "A program that captures values of an enclosing transformation cannot be exported."
         raise ValueError(message(rule, f"program: {name}", fix="Pass what it captures as arguments."))
-    return text
+    jaxpr = staged.jaxpr
+    callbacks: list[Any] = []
+    meshes = next(on_meshes(jaxpr), None)
+    partition = None if meshes is None else partition_of(jaxpr, (), [None] * len(in_avals))
+    text = lower_module(jaxpr, name="exported", callbacks=callbacks, partition=partition, alone=True)
+    if callbacks:
+        raise _needs_python(name)
+    if partition is None:
+        return text, 1, None
+    return text, partition.mesh.size, written(of_inputs(jaxpr), partition.results)
 
 
 def _needs_python(name: str) -> ValueError:
     rule = "A program that calls Python, or writes to Refs, cannot be exported: its Python would be missing."
     return ValueError(message(rule, f"program: {name}", fix="Export the part without callbacks and Refs."))
-
-
-def _operation_on_devices(jaxpr: Jaxpr) -> str | None:
-    """The name of an operation that speaks of a mesh; None where there is none."""
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.sets_sharding or isinstance(eqn.params.get("mesh"), AbstractMesh):
-            return eqn.primitive.name
-        for inner in eqn.jaxprs:
-            if (found := _operation_on_devices(inner)) is not None:
-                return found
-    return None
 
 
 def _check_calls(name: str, text: str, checks: Sequence[DisabledSafetyCheck]) -> None:

@@ -117,7 +117,7 @@ def _placed(artifact: Artifact, functions: ArtifactFunctions, devices: DeviceWri
     own = () if devices is None else devices.partition.devices
     inside = devices is not None and devices.manual is not None
     count = max(len(own), 1)
-    if count == artifact.devices == 1 or (artifact.devices == 1 and not functions.communicates):
+    if count == artifact.devices == 1 or (artifact.devices == 1 and not functions.counts_devices):
         return functions.on_one_device
     if devices is None or count != artifact.devices or inside:
         rule = f"The exported program {artifact.name} runs on as many devices as it was exported for."

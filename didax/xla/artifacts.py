@@ -24,9 +24,8 @@ def serialize_module(text: str) -> bytes:
 
     stablehlo = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
     weeks = stablehlo.StablehloCompatibilityRequirement.WEEK_4
-    return xe.mlir.serialize_portable_artifact(
-        text, stablehlo.get_version_from_compatibility_requirement(weeks)
-    )
+    version = stablehlo.get_version_from_compatibility_requirement(weeks)
+    return xe.mlir.serialize_portable_artifact(text, version, True)  # meshes stay as Shardy writes them
 
 
 def module_text(artifact: bytes) -> str:
@@ -169,16 +168,22 @@ class ArtifactFunctions:
 
     def with_meshes(self, names: Iterable[str], channel: Callable[[], str]) -> str:
         """The text, with these names for its meshes, and with channels of communication that no other part has."""
+        return _CHANNEL.sub(lambda _: channel(), self._renamed(self.text, names))
+
+    def _renamed(self, text: str, names: Iterable[str]) -> str:
         new = dict(zip(self.meshes, names, strict=True))
-        text = re.sub(r"<@([\w.$-]+)(?=[,>])", lambda found: f"<@{new[found[1]]}", self.text)
-        return _CHANNEL.sub(lambda _: channel(), text)
+        return re.sub(r"<@([\w.$-]+)(?=[,>])", lambda found: f"<@{new[found[1]]}", text)
 
     @functools.cached_property
     def on_one_device(self) -> str:
-        """The text without what it says of one device, on which everything lies anyway."""
-        return _CONSTRAINT.sub(r"stablehlo.convert \1 :", _ANNOTATIONS.sub("", self.text))
+        """The text without what it says of one device, on which all lies anyway; a `shard_map` keeps its mesh."""
+        text = _CONSTRAINT.sub(r"stablehlo.convert \1 :", _ANNOTATIONS.sub("", self.text))
+        if "sdy." not in text:
+            return text
+        names = [f"{self.main}_mesh{i}" for i, _ in enumerate(self.meshes)]
+        return "\n".join([*self.declared_meshes(names), self._renamed(text, names)])
 
     @property
-    def communicates(self) -> bool:
-        """Whether devices exchange numbers by what is written in it."""
-        return _CHANNEL.search(self.text) is not None
+    def counts_devices(self) -> bool:
+        """Whether parts of it are written for each device of a mesh, as in `shard_map`."""
+        return "sdy.manual_computation" in self.text or _CHANNEL.search(self.text) is not None

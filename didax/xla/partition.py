@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from didax.core.avals import ShapedArray
+from didax.core.dtypes import float0
 from didax.core.mesh import Mesh
 from didax.core.sharding import NamedSharding, PartitionSpec, Sharding
 from didax.xla.buffers import to_host
@@ -160,6 +161,8 @@ def _trimmed(spec: PartitionSpec) -> PartitionSpec:
 def put_shards(parts: Sequence[np.ndarray[Any, Any]], aval: ShapedArray, sharding: Sharding) -> Any:
     """One array of XLA's from the part of each of this process's devices, which are still on the host."""
     local = [d for d in sharding.devices if d in sharding.addressable_devices]
+    if aval.dtype == float0:
+        aval, parts = aval.update(dtype=np.dtype(bool)), [np.zeros(part.shape, bool) for part in parts]
     return xe.batched_device_put(aval, xla_sharding(sharding), list(parts), local, True, enable_x64=True)
 
 

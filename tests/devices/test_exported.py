@@ -49,6 +49,50 @@ def test_files_of_jax_for_several_devices() -> None:
         loaded.call(elsewhere, W)
 
 
+def test_programs_for_several_devices_are_saved() -> None:
+    mesh = dx.make_mesh(
+        (2, 2), ("x", "y"), devices=dx.devices()[:4], axis_types=(dx.sharding.AxisType.Auto,) * 2
+    )
+    rows, blocks = NamedSharding(mesh, P("x")), P("x", "y")
+    scaled = dx.shard_map(
+        lambda x: dx.lax.psum((x * x).sum(), ("x", "y")) * x, mesh=mesh, in_specs=blocks, out_specs=blocks
+    )
+    split = dx.jit(lambda x, w: dnp.tanh(scaled(x) @ w), in_shardings=(rows, None), out_shardings=rows)
+    exported = export.export(split)(X, W)
+    assert (exported.nr_devices, exported.vjp().nr_devices) == (4, 4)
+    loaded = export.deserialize(exported.serialize(vjp_order=1))
+    for program in (exported, loaded):
+        assert program.in_shardings_jax(mesh) == (rows, None)
+        assert program.out_shardings_jax(mesh) == (rows,)
+        y = program.call(X, W)
+        np.testing.assert_allclose(y, of(X, W), rtol=1e-5)
+        assert y.sharding.spec == P("x")
+    with pytest.raises(ValueError, match=r"exported with: {'x': 2, 'y': 2}, mesh: Mesh\('y': 4"):
+        loaded.in_shardings_jax(dx.make_mesh((4,), ("y",), devices=dx.devices()[:4]))
+    for found, wanted in zip(slopes(loaded.call)(X, W), slopes(of)(X, W), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_keys_and_integers_are_arguments_of_programs_for_several_devices() -> None:
+    mesh = dx.make_mesh((4,), ("x",), devices=dx.devices()[:4], axis_types=(dx.sharding.AxisType.Auto,))
+    rows = NamedSharding(mesh, P("x"))
+    f = dx.jit(lambda key, n, x: (dx.random.normal(key, x.shape) * x * n, n), in_shardings=(None, None, rows))
+    loaded = export.deserialize(export.export(f)(dx.random.key(0), 3, X).serialize(vjp_order=1))
+    slope = lambda f: dx.grad(lambda x: f(dx.random.key(0), 3, x)[0].sum())(X)
+    np.testing.assert_allclose(slope(loaded.call), slope(f), rtol=1e-5)
+
+
+def test_explicit_axes_in_force_are_no_part_of_a_program() -> None:
+    mesh = dx.make_mesh((4,), ("x",), axis_types=(dx.sharding.AxisType.Explicit,))
+    with dx.set_mesh(mesh):
+        for shape in ((4, 2), export.symbolic_shape("b, 2")):
+            exported = export.export(dx.jit(lambda x: dnp.sin(x) * 2))(dx.ShapeDtypeStruct(shape, "float32"))
+            loaded = export.deserialize(exported.serialize(vjp_order=1))
+            assert (loaded.nr_devices, loaded.vjp().nr_devices) == (1, 1)
+        split = dx.device_put(X, NamedSharding(mesh, P("x")))
+        np.testing.assert_allclose(loaded.call(split), np.sin(X) * 2, rtol=1e-6)
+
+
 def test_programs_of_one_device_in_programs_of_several() -> None:
     loaded = read("jax_one_device.bin")
     mesh = dx.make_mesh((2,), ("rows",), axis_types=(dx.sharding.AxisType.Auto,))

@@ -123,7 +123,9 @@ def transposed(
             raise MissingRuleError("a result does not depend on the cotangent")
         return [instantiate(x) for x in backward(jaxpr.invars[len(captured) :], eqns, outs, live)]
     except (MissingRuleError, TypeError, ValueError) as error:
-        stopped = [f"what stopped it: {str(error).splitlines()[0]}"]
+        first, *more = str(error).splitlines()
+        reasons = [line.strip() for line in more if line.strip().startswith("reason:")]
+        stopped = [f"what stopped it: {first}", *reasons]
         raise TypeError(
             message(
                 "A derivative rule that is to run in the other direction must be linear in the tangents or cotangents.",
