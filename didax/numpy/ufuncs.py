@@ -90,7 +90,8 @@ def _choose(condition: Any, x: Any, y: Any) -> Any:
 
 def _floor_divide_int(x: Any, y: Any) -> Any:
     quotient = el.div(x, y)
-    rounds_up = el.and_(el.ne(el.sign(x), el.sign(y)), el.ne(el.rem(x, y), 0))
+    has_rest = el.ne(el.mul(quotient, y), x)  # no second division
+    rounds_up = el.and_(el.ne(el.sign(x), el.sign(y)), has_rest)
     return _choose(rounds_up, el.sub(quotient, 1), quotient)
 
 
@@ -566,7 +567,11 @@ def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
     >>> dnp.divmod(7, 2)
     (Array(3, dtype=int32, weak_type=True), Array(1, dtype=int32, weak_type=True))
     """
-    return floor_divide(x1, x2), remainder(x1, x2)
+    quotient = floor_divide(x1, x2)
+    if not dtypes.is_integer(quotient.dtype):
+        return quotient, remainder(x1, x2)
+    rest = subtract(x1, multiply(quotient, x2))  # a second division would cost as much as the first
+    return quotient, _choose(equal(x2, 0), 0, rest)
 
 
 # --- comparison ---------------------------------------------------------------------------------------------

@@ -407,3 +407,21 @@ def test_an_array_to_write_to_is_refused() -> None:
             getattr(dnp, name)(x, order="f")
     assert dnp.round(x, 1, None).shape == (2, 2)
     assert dnp.issubdtype(arg1="float32", arg2=np.floating)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])
+def test_divmod_of_integers_divides_once(dtype: str) -> None:
+    info = np.iinfo(dtype)
+    values = np.array(
+        [info.min, info.min + 1, info.max, 0, 1, 2, 3, 7, *([-1, -2, -7] if info.min else [])], dtype
+    )
+    x, y = (a.ravel() for a in np.meshgrid(values, values))
+    program = dx.jit(dnp.divmod)
+    text = program.lower(x, y).as_text()
+    assert text.count("stablehlo.divide") == 1 and "stablehlo.remainder" not in text
+    quotient, rest = map(np.asarray, program(x, y))
+    assert quotient.dtype == rest.dtype == dtype
+    with np.errstate(all="ignore"):
+        wanted = np.divmod(x, y)
+    np.testing.assert_array_equal(rest, wanted[1])
+    np.testing.assert_array_equal(quotient[y != 0], wanted[0][y != 0])

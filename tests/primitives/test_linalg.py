@@ -421,17 +421,34 @@ def test_many_small_systems_are_solved_side_by_side(n: int, m: int) -> None:
     a[0] *= 10.0 ** rng.uniform(-6, 6, (50, n, 1))  # rows of all sizes
     a[1] = a[1, :, :, :1] + 1e-3 * a[1]  # nearly singular
     a[2, 0], a[2, 1, 0, 0], a[2, 2, :, 1], a[2, 3, 0, 0] = np.eye(n)[::-1], 0, 0, np.nan
+    a[2, 4, 0] = a[2, 4, -1]
     a = a.astype(np.float32)
     program = dx.jit(lambda a, b: solve_p.bind(a, b))
     assert "place" in program.lower(a, b).as_text()
     x = np.asarray(program(a, b))
-    assert np.isnan(x[2, 2:4]).all()
-    assert not np.isnan(np.delete(x.reshape(150, -1), [102, 103], 0)).any()
+    assert np.isnan(x[2, 2:5]).all()
+    assert not np.isnan(np.delete(x.reshape(150, -1), [102, 103, 104], 0)).any()
     exact, size = a.astype(float), lambda y: np.abs(y).max((-2, -1))
     residual = size(exact @ x.astype(float) - b) / (size(exact) * size(x) + size(b))
     assert np.nanmax(residual) < 5e-7
     few = np.asarray(dx.jit(solve_p.bind)(a[2, :2], b[2, :2]))  # by LAPACK
     np.testing.assert_allclose(x[2, :2], few, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.cpu
+def test_determinants_of_many_small_matrices_are_products_of_pivots() -> None:
+    a = np.random.default_rng(0).standard_normal((128, 5, 5)).astype(np.float32)
+    a[0], a[1, :, 2], a[2, 1], a[3, 0, 0], a[4] = 0, 0, a[2, 4], np.nan, np.eye(5)[[1, 0, 2, 4, 3]]
+    a[5] = np.eye(5)[[1, 0, 2, 3, 4]]
+    program = dx.jit(lambda a: (dnp.linalg.det(a), *dnp.linalg.slogdet(a)))
+    assert "place" in program.lower(a).as_text()
+    det, sign, logarithm = map(np.asarray, program(a))
+    assert (det[[0, 1, 2, 4, 5]] == [0, 0, 0, 1, -1]).all() and np.isnan(det[3])
+    assert (sign[[0, 1, 2, 4, 5]] == [0, 0, 0, 1, -1]).all() and np.isnan(sign[3])
+    assert (logarithm[:3] == -np.inf).all() and np.isnan(logarithm[3])
+    exact = np.linalg.det(a[4:].astype(float))
+    np.testing.assert_allclose(det[4:], exact, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(sign[4:] * np.exp(logarithm[4:]), exact, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.cpu

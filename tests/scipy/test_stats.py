@@ -231,6 +231,7 @@ def test_distributions_of_vectors() -> None:
 
 def test_statistics_of_samples() -> None:
     x = np.float32([[3, 1, 3, 1, 2], [0, 0, 5, 5, 5], [1, 2, 3, 4, 5]])
+    methods = ("average", "min", "max", "dense", "ordinal")
     for axis in (0, 1, -1, None):
         for keepdims in (False, True):
             found, wanted = (
@@ -242,9 +243,12 @@ def test_statistics_of_samples() -> None:
             for along in (axis, (axis,), (0, 1)) if axis is not None else (None,):
                 wanted = np.float32(scipy.stats.sem(x, along, keepdims=keepdims))
                 assert_close(stats.sem(x, along, keepdims=keepdims), wanted, 1e-5)
-        for method in ("average", "min", "max", "dense", "ordinal"):
+        for method in methods:
             wanted = scipy.stats.rankdata(x, method, axis=axis).astype("float32")
-            assert_close(stats.rankdata(x, method, axis=axis), wanted, what=f"{method} {axis}")
+            assert_close(stats.rankdata(x, method, axis=axis), wanted, what=f"{method} {axis}")  # by NumPy
+    compiled = dx.jit(lambda x: [stats.rankdata(x, method, axis=1) for method in methods])(x)
+    for method, found in zip(methods, compiled, strict=True):
+        np.testing.assert_array_equal(found, stats.rankdata(x, method, axis=1))
     holes = np.float32([[1, 2, NAN, 4], [NAN, 5, 5, 9]])
     for axis in (1, None, (0, 1)):
         wanted = scipy.stats.sem(holes, axis, nan_policy="omit")

@@ -61,7 +61,7 @@ from didax.primitives.linalg.matrix import (
     tril,
     with_matrix,
 )
-from didax.primitives.linalg.small_systems import lower_small_systems, pays
+from didax.primitives.linalg.small_systems import lower_small_pivots, lower_small_systems, pays
 from didax.primitives.linalg.triangular import fold_right_sides, triangular_solve
 from didax.primitives.reductions import reduce_and_p, reduce_max_p, reduce_prod_p
 from didax.primitives.scalars import scalar_like
@@ -71,7 +71,7 @@ from didax.primitives.slicing import concatenate, rev, slice_axis
 from didax.transforms.batching import AxisData
 from didax.transforms.elements import check_elements
 from didax.transforms.transpose import is_undef
-from didax.xla.lowering import lower_as, lower_function
+from didax.xla.lowering import lower_function
 from didax.xla.text import FunctionContext, Value
 
 # --- Systems ------------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class Solve(MatrixPrimitive):
     def lower(self, ctx: FunctionContext, a: Value, b: Value) -> Value:
         return (
             lower_small_systems(ctx, a, b)
-            if pays(ctx, a.aval, b.aval)
+            if pays(ctx, a.aval, b.aval.shape[-1])
             else lower_function(ctx, _solve, [a, b])[0]
         )
 
@@ -149,8 +149,7 @@ def where_matrix(chosen: Any, x: Any, otherwise: Any) -> Any:
 # --- Determinants -------------------------------------------------------------------------------------------
 
 
-def _slogdet(a: Any) -> Sequence[Any]:
-    odd, pivots = _pivots(a)
+def _slogdet_of_pivots(odd: Any, pivots: Any) -> Sequence[Any]:
     axis = aval_of(pivots).ndim - 1
     unit = reduce_prod_p.bind(sign(pivots), axes=(axis,))
     return [where(odd, neg(unit), unit), reduce_sum(log(abs_(pivots)), (axis,))]
@@ -171,7 +170,8 @@ class Slogdet(MatrixPrimitive):
         unit = np.where(np.isnan(logarithm), np.nan, unit)  # NumPy has a sign for NaN
         return [np.asarray(unit, a.dtype), np.asarray(logarithm, a.real.dtype)]
 
-    lower = lower_as(_slogdet)
+    def lower(self, ctx: FunctionContext, a: Value) -> list[Value]:
+        return lower_function(ctx, _slogdet_of_pivots, _lower_pivots(ctx, a))
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         (a,), (t,) = primals, tangents
@@ -186,13 +186,14 @@ class Slogdet(MatrixPrimitive):
         return outs, dots
 
 
-def _det(a: Any) -> Sequence[Any]:
-    ndim, n = aval_of(a).ndim, aval_of(a).shape[-1]
-    if n and not may_exceed(n, 3):
-        products = mul(slice_axis(a, 0, 1, ndim - 2), slice_axis(_cofactors(a), 0, 1, ndim - 2))
-        return [reduce_sum(products, (ndim - 2, ndim - 1))]
-    odd, pivots = _pivots(a)
-    product = reduce_prod_p.bind(pivots, axes=(ndim - 2,))
+def _det_by_definition(a: Any) -> Sequence[Any]:
+    ndim = aval_of(a).ndim
+    products = mul(slice_axis(a, 0, 1, ndim - 2), slice_axis(_cofactors(a), 0, 1, ndim - 2))
+    return [reduce_sum(products, (ndim - 2, ndim - 1))]
+
+
+def _det_of_pivots(odd: Any, pivots: Any) -> Sequence[Any]:
+    product = reduce_prod_p.bind(pivots, axes=(aval_of(pivots).ndim - 1,))
     return [where(odd, neg(product), product)]
 
 
@@ -216,7 +217,11 @@ class Det(MatrixPrimitive):
             out = np.linalg.det(a)
         return np.asarray(out, a.dtype)
 
-    lower = lower_as(_det)
+    def lower(self, ctx: FunctionContext, a: Value) -> Value:
+        n = a.aval.shape[-1]
+        if n and not may_exceed(n, 3):
+            return lower_function(ctx, _det_by_definition, [a])[0]
+        return lower_function(ctx, _det_of_pivots, _lower_pivots(ctx, a))[0]
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         (a,), (t,) = primals, tangents
@@ -226,13 +231,17 @@ class Det(MatrixPrimitive):
         return out, _trace(matmul(adjugate(a), t))
 
 
-def _pivots(a: Any) -> tuple[Any, Any]:
+def _lower_pivots(ctx: FunctionContext, a: Value) -> list[Value]:
     """Whether the number of exchanges of rows is odd, and the diagonal of U."""
+    return lower_small_pivots(ctx, a) if pays(ctx, a.aval) else lower_function(ctx, _pivots, [a])
+
+
+def _pivots(a: Any) -> Sequence[Any]:
     factors, pivots, _ = lu(a)
     shape = aval_of(pivots).shape
     exchanged = ne(pivots, iota(INT32, shape, len(shape) - 1))
     count = reduce_sum(convert_element_type(exchanged, INT32), (len(shape) - 1,))
-    return eq(and_(count, 1), 1), diagonal(factors)
+    return [eq(and_(count, 1), 1), diagonal(factors)]
 
 
 def _trace(a: Any) -> Any:

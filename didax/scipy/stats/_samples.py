@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import didax.numpy as dnp
+from didax.api.numpy_functions import computed_by
 from didax.api.vmap import vmap
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
@@ -110,26 +113,56 @@ def rankdata(
     dtype = dtypes.at_least_single(inexact(x.dtype, x.weak_type)[0])
     if not x.size:
         return x.astype(dtype)
-    ranks, moved = _along_rows(x, along, lambda row: _row_ranks(row, method).astype(dtype))
-    out = dnp.moveaxis(ranks.reshape(moved), -1, along)
+    moved = dnp.moveaxis(x, along, -1)
+    ranks = 0.5 * _doubled_ranks(moved.reshape(-1, moved.shape[-1]), method=method).astype(dtype)
+    out = dnp.moveaxis(ranks.reshape(moved.shape), -1, along)
     if not dtypes.is_inexact(x.dtype):
         return out
     return dnp.where(dnp.isnan(x).any(along, keepdims=True), math.nan, out)
 
 
-def _row_ranks(row: Any, method: str) -> Any:
-    order = dnp.argsort(row, stable=True)
-    if method == "ordinal":
-        return dnp.argsort(order) + 1
-    ordered = row[order]
-    if method == "dense":
-        new = dnp.concatenate([dnp.ones_like(order[:1]), (ordered[1:] != ordered[:-1]).astype(order.dtype)])
-        return dnp.cumsum(new)[dnp.argsort(order)]
-    first, last = (
-        dnp.searchsorted(ordered, row, side="left") + 1,
-        dnp.searchsorted(ordered, row, side="right"),
-    )
-    return {"min": first, "max": last, "average": 0.5 * (first + last)}[method]
+def _doubled_ranks_by_numpy(rows: Any, *, method: str) -> Any:
+    n = rows.shape[-1]
+    order = np.argsort(rows, axis=-1, kind="stable")
+    place = np.broadcast_to(np.arange(n), rows.shape)
+    ordered = np.take_along_axis(rows, order, -1)
+    begins = np.concatenate([np.ones_like(rows[:, :1], bool), ordered[:, 1:] != ordered[:, :-1]], -1)
+    first = np.maximum.accumulate(np.where(begins, place, 0), -1) + 1
+    ends = np.concatenate([begins[:, 1:], begins[:, :1]], -1)
+    last = np.minimum.accumulate(np.where(ends, place, n)[:, ::-1], -1)[:, ::-1] + 1
+    dense = np.cumsum(begins, -1)
+    low, high = {
+        "ordinal": (place + 1, place + 1),
+        "dense": (dense, dense),
+        "min": (first, first),
+        "max": (last, last),
+        "average": (first, last),
+    }[method]
+    out = np.empty(rows.shape, np.int32)
+    np.put_along_axis(out, order, low + high, -1)
+    return out
+
+
+@computed_by(_doubled_ranks_by_numpy)
+def _doubled_ranks(rows: Any, *, method: str) -> Any:
+    """Twice the ranks in each row, which are integers."""
+
+    def ends(row: Any) -> tuple[Any, Any]:
+        order = dnp.argsort(row, stable=True)
+        if method == "ordinal":
+            rank = dnp.argsort(order) + 1
+            return rank, rank
+        ordered = row[order]
+        if method == "dense":
+            new = (ordered[1:] != ordered[:-1]).astype(order.dtype)
+            rank = dnp.cumsum(dnp.concatenate([dnp.ones_like(order[:1]), new]))[dnp.argsort(order)]
+            return rank, rank
+        first = dnp.searchsorted(ordered, row, side="left") + 1
+        last = dnp.searchsorted(ordered, row, side="right")
+        return {"min": (first, first), "max": (last, last), "average": (first, last)}[method]
+
+    low, high = vmap(ends)(rows)
+    return (low + high).astype(np.int32)
 
 
 @evaluated_whole
