@@ -82,9 +82,15 @@ def value_of(power: Power) -> Any:
     return mul(power.factor, exponential2(power.exponent, 1000.0))
 
 
-def logarithm_of(power: Power) -> Any:
-    """Its natural logarithm."""
-    return mul(add(logarithm2(power.factor), power.exponent), math.log(2))
+def logarithm_of(power: Power, times: Any = None) -> Any:
+    """The natural logarithm of it, or of a multiple."""
+    factor = power.factor if times is None else mul(power.factor, times)
+    return mul(add(logarithm2(factor), power.exponent), math.log(2))
+
+
+def log_quotient(x: Any, y: Any) -> Any:
+    """log(x / y), for x and y above 0."""
+    return mul(logarithm2(ratio(x, y), ratio(sub(x, y), y)), math.log(2))
 
 
 def _steps(x: Any) -> Any:
