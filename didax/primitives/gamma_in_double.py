@@ -113,6 +113,11 @@ def _parity(whole: Any) -> Any:
     return where(ne(floor(half), half), like(-1, whole), like(1, whole))
 
 
+def sine_of_turn(z: Any) -> Any:
+    """sin(pi z) for |z| up to 1/2; also of float32 arrays."""
+    return mul(z, polynomial(square(z), _SINE))
+
+
 def _sine_of_turns(x: Any, y: Any = None) -> Any:
     """sin(pi x), or sin(pi (x + y)), of numbers whose sum may be rounded."""
     whole = _whole(x)
@@ -122,7 +127,7 @@ def _sine_of_turns(x: Any, y: Any = None) -> Any:
         z = add(z, sub(y, more))
         turn = _whole(z)
         z, whole = sub(z, turn), add(add(whole, more), turn)
-    return mul(mul(z, polynomial(square(z), _SINE)), _parity(whole))
+    return mul(sine_of_turn(z), _parity(whole))
 
 
 # --- The gamma function and its quotients -------------------------------------------------------------------
@@ -218,8 +223,7 @@ def poch(over: Any, under: Any, difference: Any) -> tuple[Any, Power]:
 def _sine_and_cosine(x: Any) -> tuple[Any, Any]:
     """sin(pi x) and cos(pi x), of the same sign as they are or both of the other."""
     z = sub(x, _whole(x))
-    sine = lambda z: mul(z, polynomial(square(z), _SINE))
-    return sine(z), sine(sub(0.5, abs_(z)))
+    return sine_of_turn(z), sine_of_turn(sub(0.5, abs_(z)))
 
 
 def digamma(x: Any) -> Any:
