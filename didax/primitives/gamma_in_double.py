@@ -242,6 +242,28 @@ def digamma(x: Any) -> Any:
     return where(and_(le(x, 0), eq(sine, 0)), like(math.nan, x), value)
 
 
+def digamma_rise(a: Any, b: Any, times: Any = None) -> Any:
+    """digamma(a + b) - digamma(a), for positive a and a + b, by multiples of b; and log(times), if that is given."""
+    total = add(a, b)
+    low, high = add(a, _SHIFT), add(total, _SHIFT)
+    inverses = [div(1, low), div(1, high)]
+    u, v = map(square, inverses)
+    # _DIGAMMA's polynomial p, and (u p(u) - v p(v)) / (u - v)
+    value, difference = like(_DIGAMMA[-1], a), like(0, a)
+    for c in (*_DIGAMMA[-2::-1], 0):
+        difference = add(mul(difference, u), value)
+        value = add(mul(value, v), c)
+    share = mul(b, mul(*inverses))
+    rest = mul(difference, mul(share, add(*inverses)))
+    scale, excess = mul(high, inverses[0]), mul(b, inverses[0])
+    if times is not None:
+        scale, excess = mul(scale, times), mul(sub(mul(high, times), low), inverses[0])
+    rise = add(add(mul(logarithm2(scale, excess), math.log(2)), mul(share, 0.5)), rest)
+    for k in range(_SHIFT):
+        rise = add(rise, mul(b, mul(div(1, add(a, k)), div(1, add(total, k)))))
+    return rise
+
+
 def trigamma(x: Any) -> Any:
     """Infinite at 0 and the negative integers."""
     left = lt(x, 0)

@@ -108,6 +108,14 @@ ROWS = [
     Operation("betaincc", beta.betaincc, wide(special.betaincc), draw((0.3, 5), (0.3, 5), (0.05, 0.95)), ("float64",),
               argnums=(2,), corners=corners(3, np.array([0.0, 1.0, 0.5, 2.0, np.inf, np.nan, -1.0])), rtol=LOOSE,
               second_order=False),
+    Operation("digamma_drop", gamma_quotients.digamma_drop, wide(lambda a, b: special.psi(a) - special.psi(a + b)),
+              draw((0.3, 20), (0.3, 20)), DTYPES, rtol=LOOSE, second_order=False),
+    Operation("slope_of_log_binomial", densities.SLOPES[True, 0],
+              wide(lambda a, b, x: np.log(x) - special.psi(a + 1) + special.psi(a + b + 1)),
+              draw((0.3, 20), (0.3, 20), (0.05, 0.95)), DTYPES, rtol=LOOSE, second_order=False),
+    Operation("slope_of_log_beta_density", densities.SLOPES[False, 1],
+              wide(lambda a, b, x: np.log1p(-x) - special.psi(b) + special.psi(a + b)),
+              draw((0.3, 20), (0.3, 20), (0.05, 0.95)), DTYPES, rtol=LOOSE, second_order=False),
     *[
         Operation(name, function, wide(reference), draw((0.3, 5), (0.3, 5), (0.05, 0.95)), ("float64",), argnums=(2,),
                   rtol={"float64": 1e-11}, second_order=False)
