@@ -159,8 +159,8 @@ MUTATIONS = [
     ),
     Mutation(
         "poles of the gamma function",
-        "didax/primitives/gamma.py",
-        "where(eq(z, 0), like(math.nan, x), mirrored)",
+        "didax/primitives/gamma_in_double.py",
+        "where(eq(size, _whole(size)), like(math.nan, x), mirrored)",
         "mirrored",
         f"{OPERATIONS} fitted-gamma",
     ),

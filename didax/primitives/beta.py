@@ -12,6 +12,7 @@ next: `special.py`, whose loop this uses.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,15 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.primitives import gamma_in_double as double
-from didax.primitives.composed import composed, gauss_legendre, iterate, like, where_needed, where_usable
+from didax.primitives.composed import (
+    composed,
+    gauss_legendre,
+    iterate,
+    like,
+    log_of_rest,
+    where_needed,
+    where_usable,
+)
 from didax.primitives.densities import binomial_factors, excess_over_mean
 from didax.primitives.elementwise import (
     abs_,
@@ -227,6 +236,77 @@ def _quadrature(a: Any, b: Any, x: Any, y: Any, excess: Any) -> Any:
     return mul(top, reduce_sum_p.bind(values, axes=(len(shape),)))
 
 
+class _Tail(NamedTuple):
+    """The share on the near side of the mean: over its weight, with the parameters of that; and if it is the upper."""
+
+    a: Any
+    b: Any
+    ratio: Any
+    is_upper: Any
+
+
+def _tail(a: Any, b: Any, x: Any) -> _Tail:
+    """For finite positive parameters and 0 < x < 1."""
+    # The sum of such parameters could overflow. The distribution is a point to the last digit, also of a part of them.
+    vast = gt(min_(a, b), float(dtypes.finfo(aval_of(x).dtype).eps) ** -4)
+    a, b = [where(vast, mul(y, 2.0**-30), y) for y in (a, b)]
+    rest, excess = sub(1, x), excess_over_mean(a, b, x)
+    swap = lt(excess, sub(mul(x, 2), 1))  # x > (a + 1) / (a + b + 2)
+    below = [where(swap, y, z) for y, z in ((b, a), (a, b), (rest, x), (x, rest), (neg(excess), excess))]
+    return _Tail(a, b, where_needed(_large(a, b), _fraction(*below), _quadrature, *below), swap)
+
+
+def _within(a: Any, b: Any, x: Any, upper: bool) -> Any:
+    """I_x(a, b) or 1 - I_x(a, b) of finite positive parameters for 0 < x < 1."""
+    at = _tail(a, b, x)
+    weight = _weight(at.a, at.b, x)
+    tail = where(eq(weight, 0), weight, mul(weight, at.ratio))
+    other = max_(sub(1, tail), like(0, x))
+    return where(at.is_upper, tail, other) if upper else where(at.is_upper, other, tail)
+
+
+def _log_within(a: Any, b: Any, x: Any, upper: bool) -> Any:
+    """The logarithm of that, which goes on where the share vanishes."""
+    at = _tail(a, b, x)
+    ratio = where(ne(at.ratio, at.ratio), like(1, x), at.ratio)  # of vast parameters
+    tail = min_(_log_weight_times(at.a, at.b, x, ratio), like(0, x))
+    other = log_of_rest(tail)
+    return where(at.is_upper, tail, other) if upper else where(at.is_upper, other, tail)
+
+
+def _hazard_within(a: Any, b: Any, x: Any, upper: bool) -> Any:
+    """The density over I_x(a, b), or over 1 - I_x(a, b) if `upper`, also where they vanish."""
+    at = _tail(a, b, x)
+    over, weight = div(1, mul(x, sub(1, x))), _weight(at.a, at.b, x)
+    of_tail = div(over, where(ne(at.ratio, at.ratio), like(0, x), at.ratio))  # NaN of vast parameters
+    other = div(mul(weight, over), sub(1, where(eq(weight, 0), weight, mul(weight, at.ratio))))
+    return where(at.is_upper, of_tail, other) if upper else where(at.is_upper, other, of_tail)
+
+
+def _hazard(a: Any, b: Any, x: Any, upper: bool) -> Any:
+    """At the end where the share vanishes it is infinite, and at the other end it is the density."""
+    inside = and_(and_(gt(x, 0), lt(x, 1)), and_(lt(a, math.inf), lt(b, math.inf)))
+    value = _hazard_within(*[where(inside, y, like(0.5, x)) for y in (a, b, x)], upper=upper)
+    at_end = where(eq(x, 1 if upper else 0), like(math.inf, x), _density(a, b, x))
+    return where(inside, value, at_end)
+
+
+def _log_weight_times(a: Any, b: Any, x: Any, y: Any) -> Any:
+    """The logarithm of y x^a (1 - x)^b / B(a, b), for 0 < x < 1."""
+    if double.is_single(x):
+
+        def log_of(a: Any, b: Any, x: Any, y: Any) -> Any:
+            return double.logarithm_of(double.binomial(a, b, x), mul(y, div(a, add(div(a, b), 1))))
+
+        return in_float64(log_of)(a, b, x, y)
+    value = mul(_weight(a, b, x), y)
+    usable = gt(value, 1e3 * float(dtypes.finfo(aval_of(x).dtype).tiny))
+    factor, exponent = binomial_factors(a, b, x, 0)
+    low = min_(a, b)
+    far = add(log(mul(mul(factor, y), div(low, add(div(low, max_(a, b)), 1)))), exponent)
+    return where(usable, log(where(usable, value, like(1, x))), far)
+
+
 def _betainc(a: Any, b: Any, x: Any) -> Any:
     return _distribution(a, b, x, upper=False)
 
@@ -235,12 +315,22 @@ def _betaincc(a: Any, b: Any, x: Any) -> Any:
     return _distribution(a, b, x, upper=True)
 
 
-def _distribution(a: Any, b: Any, x: Any, upper: bool) -> Any:
-    """I_x(a, b), or 1 - I_x(a, b) if `upper`: the one on the near side of the mean is 1 minus the other."""
+def _log_distribution(a: Any, b: Any, x: Any, upper: bool) -> Any:
+    """log I_x(a, b), or log(1 - I_x(a, b)) if `upper`."""
+    return _distribution(a, b, x, upper, _log_within, log)
+
+
+def _distribution(
+    a: Any, b: Any, x: Any, upper: bool, within: Callable[..., Any] = _within, of_edge: Any = lambda x: x
+) -> Any:
+    """I_x(a, b), or 1 - I_x(a, b) if `upper`: the one on the near side of the mean is 1 minus the other.
+
+    Or what `within` makes of the inside, and `of_edge` of values there.
+    """
     inside = and_(
         and_(gt(x, 0), lt(x, 1)), and_(and_(gt(a, 0), lt(a, math.inf)), and_(gt(b, 0), lt(b, math.inf)))
     )
-    within = _within(*[where(inside, y, like(0.5, x)) for y in (a, b, x)], upper=upper)
+    value = within(*[where(inside, y, like(0.5, x)) for y in (a, b, x)], upper=upper)
     zero, one = like(0, x), like(1, x)
     at_zero, at_one = or_(eq(a, 0), eq(b, math.inf)), or_(eq(b, 0), eq(a, math.inf))  # all of the mass
     end = or_(eq(x, 0), eq(x, 1))
@@ -248,22 +338,7 @@ def _distribution(a: Any, b: Any, x: Any, upper: bool) -> Any:
     known = and_(or_(end, or_(at_zero, at_one)), not_(and_(at_zero, at_one)))
     valid = and_(and_(ge(a, 0), ge(b, 0)), and_(known, and_(ge(x, 0), le(x, 1))))
     edge = where(valid, sub(1, edge) if upper else edge, like(math.nan, x))
-    return where(inside, within, edge)
-
-
-def _within(a: Any, b: Any, x: Any, upper: bool) -> Any:
-    """I_x(a, b) or 1 - I_x(a, b) of finite positive parameters for 0 < x < 1."""
-    # The sum of such parameters could overflow. The distribution is a point to the last digit, also of a part of them.
-    vast = gt(min_(a, b), float(dtypes.finfo(aval_of(x).dtype).eps) ** -4)
-    a, b = [where(vast, mul(y, 2.0**-30), y) for y in (a, b)]
-    rest, excess = sub(1, x), excess_over_mean(a, b, x)
-    swap = lt(excess, sub(mul(x, 2), 1))  # x > (a + 1) / (a + b + 2)
-    below = [where(swap, y, z) for y, z in ((b, a), (a, b), (rest, x), (x, rest), (neg(excess), excess))]
-    ratio = where_needed(_large(a, b), _fraction(*below), _quadrature, *below)
-    weight = _weight(a, b, x)
-    tail = where(eq(weight, 0), weight, mul(weight, ratio))
-    other = max_(sub(1, tail), like(0, x))
-    return where(swap, tail, other) if upper else where(swap, other, tail)
+    return where(inside, value, of_edge(edge))
 
 
 def _weight(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
@@ -331,4 +406,39 @@ betaincc = composed(
     no_derivative("betaincc", "first parameter"),
     no_derivative("betaincc", "second parameter"),
     lambda t, y, a, b, x: neg(mul(t, beta_density(a, b, x))),
+)
+
+
+def _hazard_slope(y: Any, a: Any, b: Any, x: Any, sign: int) -> Any:
+    """The derivative by x of the density over a share that grows with x, or falls."""
+    return mul(y, sub(sub(div(sub(a, 1), x), div(sub(b, 1), sub(1, x))), mul(y, sign)))
+
+
+beta_rate = composed(
+    "beta_rate",
+    lambda a, b, x: _hazard(a, b, x, upper=False),
+    no_derivative("beta_rate", "first parameter"),
+    no_derivative("beta_rate", "second parameter"),
+    lambda t, y, a, b, x: mul(t, _hazard_slope(y, a, b, x, 1)),
+)
+beta_hazard = composed(
+    "beta_hazard",
+    lambda a, b, x: _hazard(a, b, x, upper=True),
+    no_derivative("beta_hazard", "first parameter"),
+    no_derivative("beta_hazard", "second parameter"),
+    lambda t, y, a, b, x: mul(t, _hazard_slope(y, a, b, x, -1)),
+)
+log_betainc = composed(
+    "log_betainc",
+    lambda a, b, x: _log_distribution(a, b, x, upper=False),
+    no_derivative("log_betainc", "first parameter"),
+    no_derivative("log_betainc", "second parameter"),
+    lambda t, y, a, b, x: mul(t, beta_rate(a, b, x)),
+)
+log_betaincc = composed(
+    "log_betaincc",
+    lambda a, b, x: _log_distribution(a, b, x, upper=True),
+    no_derivative("log_betaincc", "first parameter"),
+    no_derivative("log_betaincc", "second parameter"),
+    lambda t, y, a, b, x: neg(mul(t, beta_hazard(a, b, x))),
 )

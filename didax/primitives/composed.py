@@ -9,6 +9,7 @@ differentiated: each derivative is stated. Read next: `gamma.py`, `logarithmic.p
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +18,22 @@ import numpy as np
 from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import aval_of
 from didax.primitives.control_flow.while_loop import while_of, while_p
-from didax.primitives.elementwise import add, and_, is_finite, lt, mul, ne, not_, or_
+from didax.primitives.elementwise import (
+    add,
+    and_,
+    exp,
+    expm1,
+    gt,
+    is_finite,
+    log,
+    log1p,
+    lt,
+    mul,
+    ne,
+    neg,
+    not_,
+    or_,
+)
 from didax.primitives.families import Elementwise
 from didax.primitives.narrow import halves_in_float32
 from didax.primitives.reductions import reduce_or_p
@@ -123,6 +139,12 @@ def repeat(
     return while_of(
         while_p.run, holds, lambda k, x: [add(k, 1), step(k, x)], [scalar_like(0.0, dtype), start]
     )[1]
+
+
+def log_of_rest(log_share: Any) -> Any:
+    """log(1 - exp(x)) for x <= 0."""
+    near = gt(log_share, -math.log(2))
+    return where(near, log(neg(expm1(log_share))), log1p(neg(exp(log_share))))
 
 
 def where_needed(needed: Any, value: Any, otherwise: Callable[..., Any], *xs: Any) -> Any:

@@ -20,7 +20,7 @@ from typing import Any
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.primitives import gamma_in_double as double
-from didax.primitives.composed import composed, like, polynomial
+from didax.primitives.composed import composed, like, polynomial, slope_of
 from didax.primitives.convert import reduce_precision_p
 from didax.primitives.elementwise import (
     abs_,
@@ -191,16 +191,34 @@ def _slope_by_binomial_parameter(a: Any, b: Any, x: Any, rest: Any, excess: Any,
     return where(large, add(_log_of_mean(n, mul(total, x), excess), drift), usual)
 
 
-def _by_first(drop: int) -> Any:
-    return lambda t, y, a, b, x: mul(
-        t, _slope_by_binomial_parameter(a, b, x, sub(1, x), excess_over_mean(a, b, x), drop)
-    )
+def _slope_by(first: bool, drop: int) -> Any:
+    """The operation that is the derivative by the first or the second parameter."""
+
+    def formula(a: Any, b: Any, x: Any) -> Any:
+        excess, rest = excess_over_mean(a, b, x), sub(1, x)
+        if first:
+            return _slope_by_binomial_parameter(a, b, x, rest, excess, drop)
+        return _slope_by_binomial_parameter(b, a, rest, x, neg(excess), drop)
+
+    def in_double(a: Any, b: Any, x: Any) -> Any:
+        near, far, share = (a, b, x) if first else (b, a, sub(1, x))
+        return double.digamma_rise(add(near, 1 - drop), far, share)
+
+    def slope(a: Any, b: Any, x: Any) -> Any:
+        return in_float64(in_double)(a, b, x) if double.is_single(x) else formula(a, b, x)
+
+    def by(i: int) -> Any:
+        return lambda t, y, *xs: mul(t, slope_of(formula, i)(*xs))
+
+    name = f"{'log_beta_density' if drop else 'log_binomial'}_by_{'first' if first else 'second'}"
+    return composed(name, slope, *map(by, range(3)))
 
 
-def _by_second(drop: int) -> Any:
-    return lambda t, y, a, b, x: mul(
-        t, _slope_by_binomial_parameter(b, a, sub(1, x), x, neg(excess_over_mean(a, b, x)), drop)
-    )
+SLOPES = {(first, drop): _slope_by(first, drop) for first in (True, False) for drop in (0, 1)}
+
+
+def _by_parameter(first: bool, drop: int) -> Any:
+    return lambda t, y, *xs: mul(t, SLOPES[first, drop](*xs))
 
 
 def _by_share(drop: int) -> Any:
@@ -219,11 +237,13 @@ def _by_share(drop: int) -> Any:
     return slope
 
 
-log_binomial = composed("log_binomial", _log_binomial, _by_first(0), _by_second(0), _by_share(0))
+log_binomial = composed(
+    "log_binomial", _log_binomial, _by_parameter(True, 0), _by_parameter(False, 0), _by_share(0)
+)
 log_beta_density = composed(
     "log_beta_density",
     lambda a, b, x: _log_binomial(a, b, x, drop=1),
-    _by_first(1),
-    _by_second(1),
+    _by_parameter(True, 1),
+    _by_parameter(False, 1),
     _by_share(1),
 )

@@ -143,7 +143,8 @@ def _lgamma(x: Any) -> Any:
     factors = log(where(small, size, _factors(size, whole)))
     near = sub(where(small, neg(factors), factors), log1p(reciprocal_less_1(z)))
     value = where(ge(size, 9.5), _log_by_stirling(size), near)
-    mirrored = sub(neg(log(mul(mul(abs_(sin(mul(z, math.pi))), size), 1 / math.pi))), value)
+    sine = double.sine_of_turn(z) if double.is_single(z) else sin(mul(z, math.pi))
+    mirrored = sub(neg(log(mul(mul(abs_(sine), size), 1 / math.pi))), value)
     value = where(or_(ge(x, 0), small), value, mirrored)
     return where(eq(size, math.inf), size, value)
 

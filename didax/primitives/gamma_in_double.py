@@ -82,9 +82,15 @@ def value_of(power: Power) -> Any:
     return mul(power.factor, exponential2(power.exponent, 1000.0))
 
 
-def logarithm_of(power: Power) -> Any:
-    """Its natural logarithm."""
-    return mul(add(logarithm2(power.factor), power.exponent), math.log(2))
+def logarithm_of(power: Power, times: Any = None) -> Any:
+    """The natural logarithm of it, or of a multiple."""
+    factor = power.factor if times is None else mul(power.factor, times)
+    return mul(add(logarithm2(factor), power.exponent), math.log(2))
+
+
+def log_quotient(x: Any, y: Any) -> Any:
+    """log(x / y), for x and y above 0."""
+    return mul(logarithm2(ratio(x, y), ratio(sub(x, y), y)), math.log(2))
 
 
 def _steps(x: Any) -> Any:
@@ -107,6 +113,11 @@ def _parity(whole: Any) -> Any:
     return where(ne(floor(half), half), like(-1, whole), like(1, whole))
 
 
+def sine_of_turn(z: Any) -> Any:
+    """sin(pi z) for |z| up to 1/2; also of float32 arrays."""
+    return mul(z, polynomial(square(z), _SINE))
+
+
 def _sine_of_turns(x: Any, y: Any = None) -> Any:
     """sin(pi x), or sin(pi (x + y)), of numbers whose sum may be rounded."""
     whole = _whole(x)
@@ -116,7 +127,7 @@ def _sine_of_turns(x: Any, y: Any = None) -> Any:
         z = add(z, sub(y, more))
         turn = _whole(z)
         z, whole = sub(z, turn), add(add(whole, more), turn)
-    return mul(mul(z, polynomial(square(z), _SINE)), _parity(whole))
+    return mul(sine_of_turn(z), _parity(whole))
 
 
 # --- The gamma function and its quotients -------------------------------------------------------------------
@@ -212,8 +223,7 @@ def poch(over: Any, under: Any, difference: Any) -> tuple[Any, Power]:
 def _sine_and_cosine(x: Any) -> tuple[Any, Any]:
     """sin(pi x) and cos(pi x), of the same sign as they are or both of the other."""
     z = sub(x, _whole(x))
-    sine = lambda z: mul(z, polynomial(square(z), _SINE))
-    return sine(z), sine(sub(0.5, abs_(z)))
+    return sine_of_turn(z), sine_of_turn(sub(0.5, abs_(z)))
 
 
 def digamma(x: Any) -> Any:
@@ -230,6 +240,28 @@ def digamma(x: Any) -> Any:
     mirrored = sub(value, mul(ratio(cosine, sine), math.pi))
     value = where(left, mirrored, value)
     return where(and_(le(x, 0), eq(sine, 0)), like(math.nan, x), value)
+
+
+def digamma_rise(a: Any, b: Any, times: Any = None) -> Any:
+    """digamma(a + b) - digamma(a), for positive a and a + b, by multiples of b; and log(times), if that is given."""
+    total = add(a, b)
+    low, high = add(a, _SHIFT), add(total, _SHIFT)
+    inverses = [div(1, low), div(1, high)]
+    u, v = map(square, inverses)
+    # _DIGAMMA's polynomial p, and (u p(u) - v p(v)) / (u - v)
+    value, difference = like(_DIGAMMA[-1], a), like(0, a)
+    for c in (*_DIGAMMA[-2::-1], 0):
+        difference = add(mul(difference, u), value)
+        value = add(mul(value, v), c)
+    share = mul(b, mul(*inverses))
+    rest = mul(difference, mul(share, add(*inverses)))
+    scale, excess = mul(high, inverses[0]), mul(b, inverses[0])
+    if times is not None:
+        scale, excess = mul(scale, times), mul(sub(mul(high, times), low), inverses[0])
+    rise = add(add(mul(logarithm2(scale, excess), math.log(2)), mul(share, 0.5)), rest)
+    for k in range(_SHIFT):
+        rise = add(rise, mul(b, mul(div(1, add(a, k)), div(1, add(total, k)))))
+    return rise
 
 
 def trigamma(x: Any) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 
 from didax.core.avals import aval_of
 from didax.primitives import gamma_in_double as double
-from didax.primitives.composed import composed, like, polynomial, where_usable
+from didax.primitives.composed import composed, like, polynomial, slope_of, where_usable
 from didax.primitives.elementwise import (
     RoundingMethod,
     abs_,
@@ -183,7 +183,19 @@ def deviance(x: Any, mean: Any, excess: Any = None, drop: int = 0) -> Any:
     return where(near, close, sub(mul(sub(x, drop) if drop else x, log(div(x, apart))), excess))
 
 
-def digamma_drop(a: Any, b: Any) -> Any:
+def _digamma_drop(a: Any, b: Any) -> Any:
+    if not double.is_single(a):
+        return _drop_of_digamma(a, b)
+    return in_float64(_drop_in_double)(a, b)
+
+
+def _drop_in_double(a: Any, b: Any) -> Any:
+    positive = and_(gt(a, 0), gt(add(a, b), 0))
+    drop = neg(double.digamma_rise(*[where(positive, x, like(1, x)) for x in (a, b)]))
+    return where(positive, drop, sub(double.digamma(a), double.digamma(add(a, b))))
+
+
+def _drop_of_digamma(a: Any, b: Any) -> Any:
     """digamma(a) - digamma(a + b), which keeps its digits for small b, too.
 
     For positive arguments by differences of digamma's recurrence up to 10, and from there on of its asymptotic series,
@@ -210,6 +222,12 @@ def digamma_drop(a: Any, b: Any) -> Any:
     return where(positive, drop, sub(digamma(other), digamma(where(positive, like(1, a), add(a, b)))))
 
 
+digamma_drop = composed(
+    "digamma_drop",
+    _digamma_drop,
+    lambda t, y, a, b: mul(t, slope_of(_drop_of_digamma, 0)(a, b)),
+    lambda t, y, a, b: mul(t, slope_of(_drop_of_digamma, 1)(a, b)),
+)
 poch = composed(
     "poch",
     _poch,

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from didax.core.avals import aval_of
+from didax.primitives import gamma_in_double as double
 from didax.primitives.composed import composed, like, polynomial
 from didax.primitives.elementwise import (
     abs_,
@@ -46,7 +47,7 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.gamma_quotients import artanh_series, small_bend
-from didax.primitives.narrow import halves_in_float32
+from didax.primitives.narrow import halves_in_float32, in_float64
 from didax.primitives.select import where
 
 
@@ -88,6 +89,8 @@ def _log_far_ratio(p: Any, q: Any, ratio: Any) -> Any:
 
 def _log_ratio(p: Any, q: Any) -> Any:
     """log(p / q) of positive numbers: precise near 1, where it is 2 artanh((p - q) / (p + q))."""
+    if double.is_single(p):
+        return in_float64(double.log_quotient)(p, q)
     ratio = div(p, q)
     near = and_(gt(ratio, 0.5), lt(ratio, 2))
     v = where(near, div(sub(p, q), q), like(0, p))
@@ -126,12 +129,20 @@ rel_entr = composed(
 
 def _kl_div(p: Any, q: Any) -> Any:
     """q (1 + u) log(1 + u) - q u with u = p / q - 1, which is p (m - log(1 + m)) with m = q / p - 1."""
+    if double.is_single(p):
+        return in_float64(_kl_div_in_double)(p, q)
     m = div(sub(q, p), p)
     near = and_(gt(p, 0), lt(abs_(m), 0.5))
     close = mul(p, small_bend(where(near, m, like(0, p))))
     relative = _relative_entropy(p, q, and_(gt(p, 0), gt(q, 0)), _log_far_ratio(p, q, div(p, q)))
     outside = eq(relative, math.inf)
     return where(near, close, where(outside, relative, add(relative, where(outside, like(0, p), sub(q, p)))))
+
+
+def _kl_div_in_double(p: Any, q: Any) -> Any:
+    positive = and_(gt(p, 0), gt(q, 0))
+    relative = _relative_entropy(p, q, positive, double.log_quotient(p, q))
+    return where(eq(relative, math.inf), relative, add(relative, sub(q, p)))
 
 
 def _kl_div_by_q(p: Any, q: Any) -> Any:

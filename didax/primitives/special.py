@@ -28,6 +28,7 @@ from didax.primitives.composed import (
     composed,
     iterate,
     like,
+    log_of_rest,
     polynomial,
     slope_of,
     where_needed,
@@ -60,6 +61,7 @@ from didax.primitives.elementwise import (
     square,
     sub,
 )  # fmt: skip
+from didax.primitives.fitted import erfcx
 from didax.primitives.gamma import digamma, gamma_of, reciprocal_less_1
 from didax.primitives.gamma_quotients import minus_log1p
 from didax.primitives.narrow import in_float64
@@ -157,6 +159,11 @@ def _large(a: Any) -> Any:
     return gt(a, _large_from(aval_of(a).dtype))
 
 
+def _is_normal(a: Any, x: Any) -> Any:
+    """Whether the expansions take too many steps: far from a they take few."""
+    return and_(_large(a), lt(abs_(sub(div(x, a), 1)), 0.5))
+
+
 def _large_from(dtype: np.dtype[Any]) -> float:
     return 1e5 if dtype == np.float32 else 1e7
 
@@ -176,7 +183,8 @@ def _expand(a: Any, x: Any, sloped: bool) -> _Plane:
     """Both expansions, each evaluated at a harmless point where it is not the one to use."""
     low = or_(le(x, 1), le(x, a))
     usable = and_(
-        and_(gt(a, 0), gt(x, 0)), and_(le(x, float(dtypes.finfo(aval_of(a).dtype).max)), not_(_large(a)))
+        and_(gt(a, 0), gt(x, 0)),
+        and_(le(x, float(dtypes.finfo(aval_of(a).dtype).max)), not_(_is_normal(a, x))),
     )
     by_series, by_fraction = and_(usable, low), and_(usable, not_(low))
     s, d_s = _series(where(by_series, a, like(1, a)), where(by_series, x, like(0, a)), sloped)
@@ -236,7 +244,7 @@ def _distribution(a: Any, x: Any, upper: bool) -> Any:
     weight = _weight(a, x)
     p, q = mul(weight, at.s), mul(mul(weight, a), at.h)
     inside = where(at.by_series, sub(1, p) if upper else p, q if upper else sub(1, q))
-    inside = where(_large(a), _temme(a, x, upper), inside)
+    inside = where(_is_normal(a, x), _temme(a, x, upper), inside)
     if upper:
         inside = where_needed(and_(at.by_series, and_(le(x, 1), le(a, 0.5))), inside, _upper_of_small, a, x)
     zero, one, nan = like(0, a), like(1, a), like(math.nan, a)
@@ -246,6 +254,72 @@ def _distribution(a: Any, x: Any, upper: bool) -> Any:
     edge = where(at_infinity, zero if upper else one, edge)
     valid = and_(and_(ge(a, 0), ge(x, 0)), not_(and_(at_zero, at_infinity)))
     return where(valid, edge, nan)
+
+
+def _log_distribution(a: Any, x: Any, upper: bool) -> Any:
+    """log P(a, x), or log Q(a, x) if `upper`, which goes on where the share vanishes."""
+    at = _expand(a, x, sloped=False)
+    log_p = _log_weight_times(a, x, at.s, like(1, x))
+    log_q = _log_weight_times(a, x, mul(a, _times_x(at.h, x)), x)
+    small, q = _small(a, x, at)
+    if upper:
+        inside = where(at.by_series, where(small, log(q), log_of_rest(log_p)), log_q)
+    else:
+        log_p = where(and_(small, lt(q, 0.5)), log1p(neg(q)), log_p)
+        inside = where(at.by_series, log_p, log_of_rest(log_q))
+    inside = where(_is_normal(a, x), _log_temme(a, x, upper), inside)
+    return _with_ends(a, x, inside, *[like(y, a) for y in ((0, -math.inf) if upper else (-math.inf, 0))])
+
+
+def _hazard(a: Any, x: Any, upper: bool) -> Any:
+    """The density over P(a, x), or over Q(a, x) if `upper`, also where they vanish."""
+    at = _expand(a, x, sloped=False)
+    weight = _weight(a, x)
+    density = div(mul(weight, a), x)
+    _, q = _small(a, x, at)
+    if upper:
+        q = where(_small_at(a, x, at), q, sub(1, mul(weight, at.s)))
+        inside = where(at.by_series, div(density, q), div(1, _times_x(at.h, x)))
+    else:
+        inside = where(at.by_series, div(div(a, x), at.s), div(density, sub(1, mul(mul(weight, a), at.h))))
+    inside = where(_is_normal(a, x), _temme_hazard(a, x, upper), inside)
+    at_zero = where(eq(a, 1), like(1, x), where(lt(a, 1), like(math.inf, x), like(0, x)))
+    return _with_ends(a, x, inside, at_zero if upper else like(math.inf, x), like(1 if upper else 0, x))
+
+
+def _with_ends(a: Any, x: Any, inside: Any, at_zero: Any, at_infinity: Any) -> Any:
+    """The values at x = 0, or where a is infinite, and at infinity."""
+    is_zero, is_infinite = or_(eq(x, 0), eq(a, math.inf)), eq(x, math.inf)
+    valid = and_(and_(gt(a, 0), ge(x, 0)), not_(and_(is_zero, is_infinite)))
+    value = where(is_zero, at_zero, where(is_infinite, at_infinity, inside))
+    return where(valid, value, like(math.nan, a))
+
+
+def _times_x(h: Any, x: Any) -> Any:
+    """x h(a, x), where h is nearly 1 / x if x is vast."""
+    return where(gt(x, 1e30), like(1, x), mul(x, h))
+
+
+def _small_at(a: Any, x: Any, at: _Plane) -> Any:
+    return and_(at.by_series, and_(le(x, 1), le(a, 0.5)))
+
+
+def _small(a: Any, x: Any, at: _Plane) -> tuple[Any, Any]:
+    """Where 1 - P would cancel, and Q there."""
+    small = _small_at(a, x, at)
+    return small, where_needed(small, like(0.5, a), _upper_of_small, a, x)
+
+
+def _log_weight_times(a: Any, x: Any, y: Any, z: Any) -> Any:
+    """The logarithm of y / z x^a exp(-x) / Gamma(a + 1)."""
+    if double.is_single(a):
+        log_of = lambda a, x, y, z: double.logarithm_of(double.power_of_gamma(a, x), div(y, z))
+        return in_float64(log_of)(a, x, y, z)
+    value = mul(_weight(a, x), div(y, z))
+    usable = gt(value, like(1e3 * float(dtypes.finfo(aval_of(a).dtype).tiny), a))
+    return where(
+        usable, log(where(usable, value, like(1, a))), add(log_power_of_gamma(a, x), sub(log(y), log(z)))
+    )
 
 
 def _upper_of_small(a: Any, x: Any) -> Any:
@@ -265,8 +339,39 @@ def _upper_of_small(a: Any, x: Any) -> Any:
 
 def _temme(a: Any, x: Any, upper: bool) -> Any:
     """See Note [Large parameters]. P = erfc(-eta sqrt(a/2)) / 2 - R, with R = exp(-a eta^2/2) / sqrt(2 pi a) c(eta)."""
+    half_square, eta, c = _temme_parts(a, x)
+    rest = mul(div(exp(neg(mul(a, half_square))), sqrt(mul(a, 2 * math.pi))), c)
+    argument = mul(eta, sqrt(mul(a, 0.5)))
+    return add(mul(erfc(argument), 0.5), rest) if upper else sub(mul(erfc(neg(argument)), 0.5), rest)
+
+
+def _log_temme(a: Any, x: Any, upper: bool) -> Any:
+    """The logarithm of that, by the share on the far side of a."""
+    half_square, eta, _ = _temme_parts(a, x)
+    log_tail = sub(log(_temme_tail(a, x)), mul(a, half_square))
+    is_tail = gt(eta, 0) if upper else le(eta, 0)
+    return where(is_tail, log_tail, log_of_rest(log_tail))
+
+
+def _temme_hazard(a: Any, x: Any, upper: bool) -> Any:
+    half_square, eta, _ = _temme_parts(a, x)
+    tail, size = _temme_tail(a, x), exp(neg(mul(a, half_square)))
+    density = div(sqrt(mul(a, 0.5 / math.pi)), x)  # over the size
+    is_tail = gt(eta, 0) if upper else le(eta, 0)
+    return where(is_tail, div(density, tail), div(mul(density, size), sub(1, mul(tail, size))))
+
+
+def _temme_tail(a: Any, x: Any) -> Any:
+    """The share on the far side of a, over exp(-a eta^2/2): erfcx(|eta| sqrt(a/2)) / 2 +- c(eta) / sqrt(2 pi a)."""
+    _, eta, c = _temme_parts(a, x)
+    rest = div(c, sqrt(mul(a, 2 * math.pi)))
+    return add(mul(erfcx(mul(abs_(eta), sqrt(mul(a, 0.5)))), 0.5), where(gt(eta, 0), rest, neg(rest)))
+
+
+def _temme_parts(a: Any, x: Any) -> tuple[Any, Any, Any]:
+    """eta^2 / 2, eta and c(eta)."""
     m = div(sub(x, a), a)
-    half_square = minus_log1p(m)  # eta^2 / 2
+    half_square = minus_log1p(m)
     root = sqrt(mul(half_square, 2))
     eta = where(lt(m, 0), neg(root), root)
     near = lt(abs_(m), 1e-2)
@@ -275,9 +380,7 @@ def _temme(a: Any, x: Any, upper: bool) -> Any:
         add(mul(eta, 1 / 12), -1 / 3),
         sub(div(1, where(near, like(1, m), m)), div(1, where(near, like(1, m), eta))),
     )
-    rest = mul(div(exp(neg(mul(a, half_square))), sqrt(mul(a, 2 * math.pi))), c)
-    argument = mul(eta, sqrt(mul(a, 0.5)))
-    return add(mul(erfc(argument), 0.5), rest) if upper else sub(mul(erfc(neg(argument)), 0.5), rest)
+    return half_square, eta, c
 
 
 def _random_gamma_grad(a: Any, x: Any) -> Any:
@@ -329,6 +432,43 @@ igammac = composed(
     _igammac,
     lambda t, q, a, x: neg(mul(t, igamma_grad_a(a, x))),
     lambda t, q, a, x: neg(mul(t, gamma_density(a, x))),
+)
+
+
+def _share_by_parameter(hazard: Any, a: Any, x: Any) -> Any:
+    """The density times -dx/da for a fixed share, over the share."""
+    inside = gt(x, 0)
+    safe = where(inside, x, like(1, x))
+    return where(inside, neg(mul(hazard(a, safe), random_gamma_grad(a, safe))), like(0, x))
+
+
+def _hazard_by_parameter(y: Any, a: Any, x: Any, sign: int) -> Any:
+    return mul(y, sub(sub(log(x), digamma(a)), mul(mul(y, random_gamma_grad(a, x)), -sign)))
+
+
+gamma_rate = composed(
+    "gamma_rate",
+    lambda a, x: _hazard(a, x, upper=False),
+    lambda t, y, a, x: mul(t, _hazard_by_parameter(y, a, x, 1)),
+    lambda t, y, a, x: mul(t, mul(y, sub(sub(div(sub(a, 1), x), 1), y))),
+)
+gamma_hazard = composed(
+    "gamma_hazard",
+    lambda a, x: _hazard(a, x, upper=True),
+    lambda t, y, a, x: mul(t, _hazard_by_parameter(y, a, x, -1)),
+    lambda t, y, a, x: mul(t, mul(y, add(sub(div(sub(a, 1), x), 1), y))),
+)
+log_igamma = composed(
+    "log_igamma",
+    lambda a, x: _log_distribution(a, x, upper=False),
+    lambda t, y, a, x: mul(t, _share_by_parameter(gamma_rate, a, x)),
+    lambda t, y, a, x: mul(t, gamma_rate(a, x)),
+)
+log_igammac = composed(
+    "log_igammac",
+    lambda a, x: _log_distribution(a, x, upper=True),
+    lambda t, y, a, x: neg(mul(t, _share_by_parameter(gamma_hazard, a, x))),
+    lambda t, y, a, x: neg(mul(t, gamma_hazard(a, x))),
 )
 igamma_grad_aa, random_gamma_grad_a, log_random_gamma_grad_a = [
     composed(

@@ -108,6 +108,24 @@ ROWS = [
     Operation("betaincc", beta.betaincc, wide(special.betaincc), draw((0.3, 5), (0.3, 5), (0.05, 0.95)), ("float64",),
               argnums=(2,), corners=corners(3, np.array([0.0, 1.0, 0.5, 2.0, np.inf, np.nan, -1.0])), rtol=LOOSE,
               second_order=False),
+    Operation("digamma_drop", gamma_quotients.digamma_drop, wide(lambda a, b: special.psi(a) - special.psi(a + b)),
+              draw((0.3, 20), (0.3, 20)), DTYPES, rtol=LOOSE, second_order=False),
+    Operation("slope_of_log_binomial", densities.SLOPES[True, 0],
+              wide(lambda a, b, x: np.log(x) - special.psi(a + 1) + special.psi(a + b + 1)),
+              draw((0.3, 20), (0.3, 20), (0.05, 0.95)), DTYPES, rtol=LOOSE, second_order=False),
+    Operation("slope_of_log_beta_density", densities.SLOPES[False, 1],
+              wide(lambda a, b, x: np.log1p(-x) - special.psi(b) + special.psi(a + b)),
+              draw((0.3, 20), (0.3, 20), (0.05, 0.95)), DTYPES, rtol=LOOSE, second_order=False),
+    *[
+        Operation(name, function, wide(reference), draw((0.3, 5), (0.3, 5), (0.05, 0.95)), ("float64",), argnums=(2,),
+                  rtol={"float64": 1e-11}, second_order=False)
+        for name, function, reference in (
+            ("log_betainc", beta.log_betainc, lambda a, b, x: stats.beta.logcdf(x, a, b)),
+            ("log_betaincc", beta.log_betaincc, lambda a, b, x: stats.beta.logsf(x, a, b)),
+            ("beta_rate", beta.beta_rate, lambda a, b, x: stats.beta.pdf(x, a, b) / stats.beta.cdf(x, a, b)),
+            ("beta_hazard", beta.beta_hazard, lambda a, b, x: stats.beta.pdf(x, a, b) / stats.beta.sf(x, a, b)),
+        )
+    ],
     Operation("custom_linear_solve", solve, lambda a, b: b / a, draw((1, 2), (-1, 1)), ("float32", "complex64")),
 ]  # fmt: skip
 ROWS = [replace(row, is_costly=row.name != "custom_linear_solve") for row in ROWS]

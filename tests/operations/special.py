@@ -8,13 +8,20 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy import special
+from scipy import special, stats
 
 from didax import lax
 from didax.core.avals import aval_of
 from didax.primitives.random_gamma import random_gamma_p
 from didax.primitives.random_wald import wald_sample
-from didax.primitives.special import gamma_density, log_random_gamma_grad
+from didax.primitives.special import (
+    gamma_density,
+    gamma_hazard,
+    gamma_rate,
+    log_igamma,
+    log_igammac,
+    log_random_gamma_grad,
+)
 from didax.random._gamma import _gamma_jaxpr
 from tests.operations.row import NARROW, Operation
 
@@ -74,6 +81,14 @@ ROWS = [
     Operation("igammac", lax.igammac, wide(special.gammaincc), draw, DTYPES, corners=corners),
     Operation("gamma_density", gamma_density, wide(lambda a, x: x ** (a - 1) * np.exp(-x) / special.gamma(a)), draw,
               ("float64",), rtol={"float32": 2e-6, "float64": 1e-13}),
+    Operation("log_igamma", log_igamma, wide(lambda a, x: stats.gamma.logcdf(x, a)), draw, ("float64",),
+              rtol={"float64": 1e-12}, second_order=False),
+    Operation("log_igammac", log_igammac, wide(lambda a, x: stats.gamma.logsf(x, a)), draw, ("float64",),
+              rtol={"float64": 1e-12}, second_order=False),
+    Operation("gamma_rate", gamma_rate, wide(lambda a, x: stats.gamma.pdf(x, a) / stats.gamma.cdf(x, a)), draw,
+              ("float64",), rtol={"float64": 1e-12}, second_order=False),
+    Operation("gamma_hazard", gamma_hazard, wide(lambda a, x: stats.gamma.pdf(x, a) / stats.gamma.sf(x, a)), draw,
+              ("float64",), rtol={"float64": 1e-12}, second_order=False),
     Operation("igamma_grad_a", lax.igamma_grad_a, by_jax("igamma_grad_a"), draw, DTYPES[:2],
               rtol={"float32": 2e-5, "float64": 1e-9}, second_order=False),
     Operation("random_gamma_grad", lax.random_gamma_grad, by_jax("random_gamma_grad"), draw, DTYPES[:2],

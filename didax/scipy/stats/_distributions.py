@@ -197,14 +197,33 @@ def _on_support(
     kind: str, formula: Formula, z: Any, shapes: Sequence[Any], low: Any, high: Any, inside: Any
 ) -> Any:
     """The formula where `z` is in the support and finite; elsewhere it sees `inside`, and what holds there counts."""
-    below, above = (z < low) | (z == -math.inf), (z > high) | (z == math.inf)
+    below, above = _beyond(z < low, z == -math.inf, low), _beyond(z > high, z == math.inf, high)
     value = formula(dnp.where(below | above, inside, z), *shapes)
+    value = dnp.where(dnp.isnan(z), z, value)
     under, over = _OUTSIDE[kind]
-    return dnp.where(below, under, dnp.where(above, over, dnp.where(dnp.isnan(z), z, value)))
+    if under == over:  # one choice: each mask that the derivative reads, too, is a kernel
+        return dnp.where(below | above, under, value)
+    return dnp.where(below, under, dnp.where(above, over, value))
+
+
+def _beyond(is_beyond: Any, at_infinity: Any, end: Any) -> Any:
+    """Whether z is beyond an end of the support, or infinite there."""
+    if _is_known(end):
+        return at_infinity if math.isinf(end) else is_beyond
+    return is_beyond | at_infinity
+
+
+def _is_known(end: Any) -> bool:
+    """Whether an end of the support is a number of the table."""
+    return isinstance(end, int | float)
 
 
 def _between(low: Any, high: Any) -> Any:
     """A number inside of the support, and not at an end of it, where derivatives may be infinite."""
+    if _is_known(low) and _is_known(high):
+        if math.isinf(low):
+            return min(high - 1, 0)
+        return low + 1 if math.isinf(high) else 0.5 * (low + high)
     from_low, to_high = dnp.isfinite(low), dnp.isfinite(high)
     left, right = dnp.where(from_low, low, 0), dnp.where(to_high, high, 0)
     one_end = dnp.where(from_low, left + 1, dnp.where(to_high, right - 1, 0))

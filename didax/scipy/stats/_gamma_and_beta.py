@@ -3,8 +3,7 @@
     gamma_logcdf(z, a), gamma_logsf(z, a)          log P(a, z) and log Q(a, z)
     beta_logcdf(z, a, b), beta_logsf(z, a, b)      log I_z(a, b) and log(1 - I_z(a, b))
 
-Where a share is below the least number of its dtype, its logarithm is that of the density times a continued fraction.
-So far from the mean few terms of the fraction suffice. Read next: `_tables.py`.
+Read next: `_tables.py`, and `didax/primitives/special.py` and `beta.py` for the logarithms of shares.
 """
 
 from __future__ import annotations
@@ -13,20 +12,20 @@ import math
 from typing import Any
 
 import didax.numpy as dnp
-from didax.lax import stop_gradient
-from didax.scipy.special import betainc, betaincc, gammainc, gammaincc
-from didax.scipy.stats._distributions import log_of_smaller
-from didax.scipy.stats._parts import log_beta_density, log_binomial, log_gamma_density, log_poisson
-
-_STEPS = 12  # of a continued fraction, two terms each
+from didax.numpy.ufunc import ufunc
+from didax.primitives import beta, special
+from didax.scipy.special import betaincc
+from didax.scipy.stats._parts import log_beta_density, log_gamma_density
 
 
-def _least_log(z: Any) -> float:
-    """The logarithm of a number near the least one of the dtype."""
-    return math.log(1e3 * float(dnp.finfo(z.dtype).tiny))
+def _log_share(name: str, nin: int, implementation: Any) -> ufunc:
+    return ufunc(name, nin, "The logarithm of a share.", operands="inexact", f=implementation)
 
 
-# --- The gamma distribution ---------------------------------------------------------------------------------
+_log_gammainc = _log_share("log_gammainc", 2, special.log_igamma)
+_log_gammaincc = _log_share("log_gammaincc", 2, special.log_igammac)
+_log_betainc = _log_share("log_betainc", 3, beta.log_betainc)
+_log_betaincc = _log_share("log_betaincc", 3, beta.log_betaincc)
 
 
 def gamma_logpdf(z: Any, a: Any) -> Any:
@@ -36,33 +35,13 @@ def gamma_logpdf(z: Any, a: Any) -> Any:
 
 
 def gamma_logcdf(z: Any, a: Any) -> Any:
-    """Where the share vanishes, by the continued fraction of the lower incomplete gamma function (DLMF 8.9.1)."""
-    inside = (z > 0) & (z < a)
-    far = inside & (log_poisson(a, dnp.where(inside, z, 1)) < _least_log(z))
-    usual = _gamma_logcdf_near(dnp.where(far, stop_gradient(a), z), a)
-    x, shape = dnp.where(far, z, 1), dnp.where(far, a, 100)
-    below = shape + 2 * _STEPS + 1
-    for k in range(_STEPS, 0, -1):
-        below = shape + 2 * k - (shape + k) * x / below
-        below = shape + (2 * k - 1) + k * x / below
-    return dnp.where(far, log_poisson(shape, x) - dnp.log1p(-x / below), usual)
+    """log P(a, z)."""
+    return _log_gammainc(a, z)
 
 
 def gamma_logsf(z: Any, a: Any) -> Any:
-    """Where the tail vanishes, by the continued fraction of gammaincc (DLMF 8.9.2)."""
-    far = (z > a + 1) & (log_gamma_density(a, dnp.where(z > 0, z, 1)) < _least_log(z))
-    usual = _gamma_logsf_near(dnp.where(far, stop_gradient(a), z), a)
-    x, shape = dnp.where(far, z, 100), dnp.where(far, a, 1)
-    below = x + (2 * _STEPS + 1) - shape
-    for k in range(_STEPS, 0, -1):
-        below = x + (2 * k - 1) - shape - k * (k - shape) / below
-    return dnp.where(far, log_gamma_density(shape, x) + dnp.log(x / below), usual)
-
-
-_gamma_logcdf_near = log_of_smaller(lambda z, a: gammainc(a, z), lambda z, a: gammaincc(a, z))
-_gamma_logsf_near = log_of_smaller(lambda z, a: gammaincc(a, z), lambda z, a: gammainc(a, z))
-
-# --- The beta distribution ----------------------------------------------------------------------------------
+    """log Q(a, z)."""
+    return _log_gammaincc(a, z)
 
 
 def beta_logpdf(z: Any, a: Any, b: Any) -> Any:
@@ -78,35 +57,9 @@ def beta_sf(z: Any, a: Any, b: Any) -> Any:
 
 def beta_logcdf(z: Any, a: Any, b: Any) -> Any:
     """log I_z(a, b)."""
-    return _beta_log_share(z, a, b, lower=True)
+    return _log_betainc(a, b, z)
 
 
 def beta_logsf(z: Any, a: Any, b: Any) -> Any:
     """log(1 - I_z(a, b))."""
-    return _beta_log_share(z, a, b, lower=False)
-
-
-def _beta_log_share(z: Any, a: Any, b: Any, lower: bool) -> Any:
-    """Where the share vanishes, by the continued fraction of betainc (DLMF 8.17.22): see `primitives/beta.py`."""
-    mean = (a + 1) / (a + b + 2)
-    inside = (z > 0) & (z < 1) & ((z < mean) if lower else (z > mean))
-    first, last = (a, b) if lower else (b, a)
-    weight = log_binomial(a, b, dnp.where(inside, z, 0.5))
-    far = inside & (weight < _least_log(z))
-    usual = (_beta_logcdf_near if lower else _beta_logsf_near)(dnp.where(far, stop_gradient(mean), z), a, b)
-    z, m, n = [dnp.where(far, x, safe) for x, safe in ((z, 0.25 if lower else 0.75), (first, 1), (last, 1))]
-    x, below = z if lower else 1 - z, 1
-    for k in range(_STEPS, -1, -1):
-        if k < _STEPS:
-            below = 1 + (k + 1) / (m + 2 * k + 1) * ((n - k - 1) / (m + 2 * k + 2)) * x / below
-        below = 1 - (m + k) / (m + 2 * k) * ((m + n + k) / (m + 2 * k + 1)) * x / below
-    log_weight = log_binomial(m, n, z) if lower else log_binomial(n, m, z)
-    return dnp.where(far, log_weight - dnp.log1p(m / n) - dnp.log(below), usual)
-
-
-def _beta_cdf(z: Any, a: Any, b: Any) -> Any:
-    return betainc(a, b, z)
-
-
-_beta_logcdf_near = log_of_smaller(_beta_cdf, beta_sf)
-_beta_logsf_near = log_of_smaller(beta_sf, _beta_cdf)
+    return _log_betaincc(a, b, z)
