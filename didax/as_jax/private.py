@@ -66,6 +66,13 @@ class ExtendedDType:
     No array can have such a dtype: what takes dtypes refuses it. `didax.extend.dtypes` is the way to make one.
     """
 
+    why_no_arrays = (
+        "Dtypes that are made in JAX's private way (jax._src.dtypes.ExtendedDType) have no arrays here: they bring "
+        "rules for JAX's own compiler, and none for sums, zeros and tangents.",
+        "Keep such values in float32 (flax trains in 8 bits so: Fp8DotGeneral), or register a dtype whose elements "
+        "are only moved: didax.extend.dtypes.",
+    )
+
 
 class _Typed:
     """A number with a dtype, to which JAX pins what it is given while it traces. Didax makes none."""
