@@ -119,9 +119,9 @@ class FunctionWithRules(Generic[P, R]):
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{function_name(self.fun)}(): {error}") from None
-        if bound.kwargs:
-            raise self._unresolved(bound.kwargs)
         bound.apply_defaults()  # those of keyword-only parameters the function applies itself
+        if unresolved := {name: x for name, x in bound.kwargs.items() if name in kwargs}:
+            raise self._unresolved(unresolved)
         return bound.args
 
     @functools.cached_property

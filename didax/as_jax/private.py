@@ -9,7 +9,7 @@ import inspect
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,6 +65,13 @@ class ExtendedDType:
 
     No array can have such a dtype: what takes dtypes refuses it. `didax.extend.dtypes` is the way to make one.
     """
+
+    why_no_arrays = (
+        "Dtypes that are made in JAX's private way (jax._src.dtypes.ExtendedDType) have no arrays here: they bring "
+        "rules for JAX's own compiler, and none for sums, zeros and tangents.",
+        "Keep such values in float32 (flax trains in 8 bits so: Fp8DotGeneral), or register a dtype whose elements "
+        "are only moved: didax.extend.dtypes.",
+    )
 
 
 class _Typed:
@@ -177,11 +184,26 @@ global_state = _GlobalState()
 # --- pytrees ---------------------------------------------------------------------------------------------------
 
 
+class _RegistryEntry(NamedTuple):
+    """How a node is taken apart, into children and the rest, and made of both."""
+
+    to_iter: Callable[[Any], tuple[Sequence[Any], Any]]
+    from_iter: Callable[[Any, Iterable[Any]], Any]
+
+
 class _Registry:
-    """The classes that are nodes of pytrees."""
+    """The classes that are nodes of pytrees. The rest of a node is a structure here, of its own class."""
 
     def __contains__(self, kind: type) -> bool:
         return pytree.is_registered(kind)
+
+    def __getitem__(self, kind: type) -> _RegistryEntry:
+        if kind not in self:
+            raise KeyError(kind)
+        return _RegistryEntry(
+            lambda node: pytree.flatten(node, lambda x: x is not node),
+            lambda rest, children: pytree.unflatten(rest, list(children)),
+        )
 
 
 _registry = _Registry()

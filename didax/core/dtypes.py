@@ -459,6 +459,7 @@ def exact_dtype(x: DTypeLike) -> DType:
     if found is None:
         rule = "A dtype must name booleans, integers, floats or complex numbers."
         fix = "Use a name such as 'float32', a scalar type such as np.int8, or bool, int, float, complex."
+        rule, fix = getattr(x, "why_no_arrays", (rule, fix))  # a class of dtypes may know better
         raise ArgumentError(message(rule, f"dtype: {x!r}", fix=fix))
     return found
 

@@ -19,6 +19,7 @@ from didax.core.errors import PositionError, message
 from didax.core.tracing import Tracer
 from didax.lax.loops import scan
 from didax.numpy.bisection import insertion_points
+from didax.numpy.promotion import promote_dtypes
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.cumulative import cumsum_p
 from didax.primitives.dimension import number
@@ -110,7 +111,7 @@ def choice(
         drawn = slice_axis(order, 0, size, axis)
         return reshape(drawn, (*aval.shape[:axis], *shape, *aval.shape[axis + 1 :]))
     if p is not None:
-        _check_probabilities(p, n)
+        p = _probabilities(p, n)
     if p is None or n <= 0:
         indices = randint(key, shape, 0, n)
     else:
@@ -275,13 +276,15 @@ def _axis(name: str, axis: int, ndim: int) -> int:
     return axis % ndim
 
 
-def _check_probabilities(p: Any, n: int) -> None:
+def _probabilities(p: Any, n: int) -> Any:
+    """The weights of the elements as floats; integers and booleans count as such."""
     aval = aval_named("choice", "p", p)
-    if aval.shape != (n,) or not dtypes.is_float(aval.dtype):
+    if aval.shape != (n,) or dtypes.is_complex(aval.dtype):
         raise ValueError(
             message(
-                "The probabilities of choice are floats, one for each element.",
+                "The probabilities of choice are real numbers, one for each element.",
                 f"p: {aval}, elements: {n}",
                 fix=f"Pass a float array of shape ({n},).",
             )
         )
+    return p if dtypes.is_float(aval.dtype) else promote_dtypes("choice", p, to_inexact=True)[0]

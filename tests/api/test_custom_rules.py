@@ -313,6 +313,24 @@ def test_keyword_arguments_and_defaults_go_to_their_positions():
     assert seen == [3, 3]
 
 
+def test_keywords_may_leave_defaults_before_them_out():
+    """What stands before them in the signature has its default, for the function and for its rule."""
+    for wrap in (dx.custom_jvp, dx.custom_vjp):
+
+        def f(x: Any, scale: float = 2.0, power: Any = None, shift: Any = 0.0, *, unused: int = 3) -> Any:
+            return scale * x + (0.0 if power is None else power) + shift + unused - 3
+
+        f = wrap(f, nondiff_argnums=(1,))
+        if wrap is dx.custom_jvp:
+            f.defjvp(lambda scale, primals, tangents: (f(primals[0], scale, *primals[1:]), 10 * tangents[0]))
+        else:
+            f.defvjp(
+                lambda x, scale, *rest: (f(x, scale, *rest), None), lambda scale, _, ct: (10 * ct, None, ct)
+            )
+        assert float(f(1.0, shift=1.0)) == 3.0 and float(f(1.0, power=1.0, scale=3.0)) == 4.0
+        assert float(dx.jit(dx.grad(lambda x: f(x, shift=1.0)))(1.0)) == 10.0
+
+
 def test_keyword_only_arguments_are_refused():
     f = dx.custom_vjp(lambda x, *, y: x * y)
     f.defvjp(lambda x, y: (x, None), lambda _, ct: (ct, ct))

@@ -167,6 +167,15 @@ def test_primitives_that_are_in_no_program() -> None:
         reduce_p.bind(1.0, 2.0)
 
 
+def test_dtypes_made_in_the_private_way_have_no_arrays() -> None:
+    class Mine(private.ExtendedDType):
+        pass
+
+    for make in (lambda: dnp.zeros(3, Mine()), lambda: dnp.ones(3).astype(Mine())):
+        with pytest.raises(TypeError, match=r"have no arrays here.*\n.*\nKeep such values in float32"):
+            make()
+
+
 def test_numbers_with_a_dtype() -> None:
     for module in (private, jax_literals):
         x = module.TypedFloat(1.5, np.dtype("float32"))

@@ -94,6 +94,16 @@ def test_legendre_functions_of_wrong_arguments() -> None:
         legendre.lpmn(2, 2, dnp.ones((3, 3)))
 
 
+def test_nodes_are_taken_apart_by_the_registry() -> None:
+    registry: Any = private._registry
+    for node in ([1, (2, 3)], (1, None), {"b": 1, "a": [2]}, None):
+        children, rest = registry[type(node)].to_iter(node)
+        assert len(children) == len(node or ()) and registry[type(node)].from_iter(rest, children) == node
+        assert hash(rest) == hash(registry[type(node)].to_iter(node)[1])
+    with pytest.raises(KeyError):
+        registry[Rows]
+
+
 def test_small_names() -> None:
     from jax._src.api_util import infer_argnums_and_argnames
 

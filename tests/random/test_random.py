@@ -57,6 +57,8 @@ EXACT = {
     "choice of rows": lambda r, k: r.choice(k, LOGITS, (2, 2), axis=1),
     "choice of different rows": lambda r, k: r.choice(k, LOGITS, (2, 3), replace=False, axis=1),
     "choice by weight": lambda r, k: r.choice(k, 50, (40,), p=WEIGHTS),
+    "choice by counts": lambda r, k: r.choice(k, 5, (9,), p=np.array([1, 2, 0, 4, 1], "int32")),
+    "choice by a mask": lambda r, k: r.choice(k, 4, (2,), False, np.array([True, False, True, True])),
     "choice of different ones by weight": lambda r, k: r.choice(k, np.sqrt(WEIGHTS), (8,), False, WEIGHTS),
     "categorical": lambda r, k: r.categorical(k, LOGITS),
     "categorical axis": lambda r, k: r.categorical(k, LOGITS, axis=0, shape=(4, 7)),
