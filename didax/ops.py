@@ -16,6 +16,7 @@ import numpy as np
 
 import didax.numpy as dnp
 from didax.core import dtypes
+from didax.core.dims import as_length
 from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
 from didax.core.modules import on_access
 from didax.core.tracing import known_value
@@ -119,7 +120,7 @@ def _segments(
             f"data: {x.aval}, segment_ids: {ids.aval}",
         )
         raise ArgumentError(message(rule, facts, fix="Cast them, or map over other axes with vmap."))
-    count = _count(name, ids) if num_segments is None else operator.index(num_segments)
+    count = _count(name, ids) if num_segments is None else as_length(num_segments)
     if count < 0:
         facts, fix = f"num_segments: {count}", "Pass 0 or more."
         raise ValueError(message(f"{name} has so many results as there are segments.", facts, fix=fix))

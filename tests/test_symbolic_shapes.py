@@ -455,6 +455,20 @@ def test_positions_that_depend_on_a_length() -> None:
         same(loaded.call(values(n)), dx.jit(f)(values(n)))
 
 
+def test_parts_and_segments_of_symbolic_lengths() -> None:
+    def f(x: Any, i: Any) -> Any:
+        first, rest = dnp.array_split(x, [1])
+        return (
+            first + rest.sum(),
+            dnp.split(dnp.tile(x, 2), 2),
+            dx.ops.segment_sum(x, i, num_segments=x.shape[0]),
+        )
+
+    x, i = values(4), np.int32([0, 2, 2, 1])
+    b = export.symbolic_shape("b")
+    same(saved(f, dx.ShapeDtypeStruct(b, F32), dx.ShapeDtypeStruct(b, "int32")).call(x, i), f(x, i))
+
+
 def test_windows_and_matrices_of_symbolic_sizes() -> None:
     lax, linalg = dx.lax, dx.scipy.linalg
 

@@ -18,7 +18,7 @@ from didax.api.vmap import vmap
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.dims import is_symbolic
+from didax.core.dims import as_length, is_symbolic, max_dim, min_dim, slice_of
 from didax.core.errors import ArgumentError, PositionError, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
@@ -285,11 +285,10 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 # --- splitting ----------------------------------------------------------------------------------------------
 
 
-def _split_points(name: str, x: Array, sections: Any, axis: int, even: bool) -> list[int]:
+def _split_points(name: str, x: Array, sections: Any, axis: int, even: bool) -> list[Any]:
     length = x.shape[axis]
     if hasattr(sections, "__iter__") and getattr(sections, "ndim", 1):
-        points = [operator.index(i) for i in sections]
-        return [slice(i).indices(length)[1] for i in points]
+        return [slice_of(slice(as_length(i)), length)[1] for i in sections]
     count = operator.index(sections)
     if count < 1 or (even and length % count):
         raise ValueError(
@@ -300,7 +299,7 @@ def _split_points(name: str, x: Array, sections: Any, axis: int, even: bool) -> 
             )
         )
     small, extra = divmod(length, count)
-    return [i * small + min(i, extra) for i in range(1, count)]
+    return [i * small + min_dim(i, extra) for i in range(1, count)]
 
 
 def _split(name: str, ary: Any, sections: Any, axis: int, even: bool) -> list[Array]:
@@ -308,8 +307,8 @@ def _split(name: str, ary: Any, sections: Any, axis: int, even: bool) -> list[Ar
     dimension = canonical_axis(name, axis, x.ndim)
     points = [0, *_split_points(name, x, sections, dimension, even), x.shape[dimension]]
     sizes = tuple([b - a for a, b in pairwise(points)])
-    if min(sizes) < 0:  # split points that go back: the parts overlap
-        return [slice_axis(x, a, max(a, b), dimension) for a, b in pairwise(points)]
+    if any([size < 0 for size in sizes]):  # split points that go back: the parts overlap
+        return [slice_axis(x, a, max_dim(a, b), dimension) for a, b in pairwise(points)]
     return slicing.split_axis(x, sizes, dimension)
 
 
