@@ -222,7 +222,7 @@ def _rounds_of_few(step: Callable[..., Any], c: Any, d: Any, waiting: Any, keys:
     length = n // 64
     rank = dnp.cumsum(waiting, dtype=np.int32)
     count = rank[-1]
-    places = dnp.where(waiting, rank - 1, n)
+    places = dnp.where(waiting, rank - 1, n + length)
     order = dnp.full(n + length, n, np.int32).at[places].set(dnp.arange(n, dtype=np.int32), mode="drop")
 
     def block(state: tuple[Any, Any]) -> tuple[Any, Any]:

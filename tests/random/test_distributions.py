@@ -515,7 +515,7 @@ def test_many_gamma_numbers_are_those_of_few(monkeypatch: pytest.MonkeyPatch) ->
     given = np.resize(np.float32([0.3, 1.0, 2.5, 700.0, np.nan, -1.0, np.inf]), 16384)
     many = np.asarray(dx.jit(random.gamma)(random.key(0), given))
     few = np.asarray(dx.jit(random.gamma)(random.key(0), given[:40]))
-    np.testing.assert_allclose(many[:40], few, rtol=1e-6)  # XLA contracts products and sums in its own way
+    np.testing.assert_allclose(many[:40], few, rtol=2e-6)  # in kernels that round otherwise
     np.testing.assert_array_equal(np.isnan(many), np.isnan(given) | (given < 0))
     assert (
         0.29 < many[::7].mean() < 0.31
