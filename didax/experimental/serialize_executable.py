@@ -82,6 +82,11 @@ def deserialize_and_load(
     It runs on the devices of the same numbers as those that it was compiled for, or on `execution_devices`; a program
     of one device runs where its arguments are. ValueError for bytes that are damaged, or of another version of jaxlib,
     platform, kind of device or processor; for structures that do not fit them; and where devices are missing.
+
+    >>> import didax as dx
+    >>> saved = serialize(dx.jit(lambda x: x + 1).lower(2.0).compile())
+    >>> float(deserialize_and_load(*saved, execution_devices=dx.devices()[:1])(3.0))
+    4.0
     """
     from didax.xla.client import backend as started  # loads jaxlib: on first need
 
