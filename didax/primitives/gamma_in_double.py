@@ -93,6 +93,11 @@ def log_quotient(x: Any, y: Any) -> Any:
     return mul(logarithm2(ratio(x, y), ratio(sub(x, y), y)), math.log(2))
 
 
+def log1p_square(x: Any) -> Any:
+    """log(1 + x^2)."""
+    return mul(logarithm2(add(square(x), 1), square(x)), math.log(2))
+
+
 def _steps(x: Any) -> Any:
     """x (x + 1) (x + 2) (x + 3)."""
     return mul(mul(x, add(x, 3)), mul(add(x, 1), add(x, 2)))

@@ -160,6 +160,25 @@ kl_div = composed(
 )
 
 
+def _log1p_square(x: Any) -> Any:
+    if double.is_single(x):
+        return in_float64(double.log1p_square)(x)
+    large = gt(abs_(x), 1e4)
+    far = where(large, abs_(x), like(1, x))
+    near = log1p(square(where(large, like(0, x), x)))
+    return where(large, add(log1p(square(div(1, far))), mul(log(far), 2)), near)
+
+
+def _log1p_square_slope(x: Any) -> Any:
+    """2 x / (1 + x^2), which is the same of 1 / x."""
+    large = gt(abs_(x), 1)
+    y = where(large, div(1, where(large, x, like(1, x))), x)
+    return div(mul(y, 2), add(square(y), 1))
+
+
+log1p_square = composed("log1p_square", _log1p_square, lambda t, z, x: mul(t, _log1p_square_slope(x)))
+
+
 def _logit(x: Any) -> Any:
     """log(x / (1 - x)); near 1/2, where that is a small logarithm, 2 artanh(2 x - 1)."""
     d = sub(mul(x, 2), 1)

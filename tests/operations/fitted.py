@@ -73,6 +73,8 @@ ROWS = [
     Operation("kl_div", logarithmic.kl_div, wide(special.kl_div), draw((0.1, 3), (0.1, 3)), ("float64",), rtol=CLOSE),
     Operation("log_quotient", logarithmic.log_quotient, wide(lambda p, q: np.log(p / q)), draw((0.1, 3), (0.1, 3)),
               ("float64",), rtol=CLOSE),
+    Operation("log1p_square", logarithmic.log1p_square, wide(lambda x: np.log1p(x * x)), draw((-3, 3)), DTYPES,
+              corners=corners(1), rtol=LOOSE),
     Operation("logit", logarithmic.logit, wide(special.logit), draw((0.1, 0.9)), (*DTYPES, "bfloat16"),
               corners=corners(1)),
     Operation("gamma", gamma.gamma, wide(special.gamma), draw((0.1, 20)), DTYPES, corners=corners(1), rtol=CLOSE),

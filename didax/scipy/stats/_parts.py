@@ -21,7 +21,7 @@ import didax.numpy as dnp
 from didax.lax import stop_gradient
 from didax.nn.activations import log1mexp
 from didax.numpy.ufunc import ufunc
-from didax.primitives import densities
+from didax.primitives import densities, logarithmic
 from didax.primitives.gamma_quotients import sum_and_error
 from didax.scipy.special import erfcx, expit, ndtr
 
@@ -38,6 +38,13 @@ log_poisson = _density("log_poisson", 2)
 log_gamma_density = _density("log_gamma_density", 2)
 log_binomial = _density("log_binomial", 3)
 log_beta_density = _density("log_beta_density", 3)
+log1p_square = ufunc(
+    "log1p_square",
+    1,
+    "log(1 + z^2), which does not overflow.",
+    operands="inexact",
+    f=logarithmic.log1p_square,
+)
 
 
 def log1mexp_of_exp(z: Any) -> Any:
@@ -72,16 +79,6 @@ def logistic_cdf(z: Any) -> Any:
     below = z < 0
     tail = expit(dnp.where(below, z, -z))
     return dnp.where(below, tail, 1 - tail)
-
-
-def log1p_square(z: Any) -> Any:
-    """log(1 + z^2), also where z^2 overflows."""
-    size = abs(z)
-    large = size > 1e4
-    far = dnp.where(large, size, 1)
-    return dnp.where(
-        large, dnp.log1p((1 / far) ** 2) + 2 * dnp.log(far), dnp.log1p(dnp.where(large, 0, z) ** 2)
-    )
 
 
 def log_binomial_of_trials(n: Any, k: Any, p: Any) -> Any:
