@@ -513,8 +513,9 @@ def _described(x: Any) -> str:
     """An array by its type, any other value by its text and the name of its type."""
     if (aval := getattr(x, "aval", None)) is not None:
         return str(aval)
-    if hasattr(x, "dtype") and hasattr(x, "shape"):
-        return f"{x.dtype}[{','.join(map(str, x.shape))}]"
+    shape = getattr(x, "shape", None)  # of NumPy's scalar types this is a descriptor
+    if hasattr(x, "dtype") and isinstance(shape, tuple):
+        return f"{x.dtype}[{','.join(map(str, shape))}]"
     if type(x) in (list, tuple) and len(x) <= 6:
         items = ", ".join(map(_described, x))
         return f"[{items}]" if type(x) is list else f"({items})"
