@@ -173,7 +173,11 @@ def _check_versions(program: dict[str, Any]) -> None:
 
 def _age(age: str, facts: str, fix: str) -> ValueError:
     return ValueError(
-        message(f"The exported program has a {age} format than this version of Didax reads.", facts, fix=fix)
+        message(
+            f"The format of the exported program is {age} than what this version of Didax reads.",
+            facts,
+            fix=fix,
+        )
     )
 
 
