@@ -513,9 +513,9 @@ def _described(x: Any) -> str:
     """An array by its type, any other value by its text and the name of its type."""
     if (aval := getattr(x, "aval", None)) is not None:
         return str(aval)
-    shape = getattr(x, "shape", None)  # of NumPy's scalar types this is a descriptor
-    if hasattr(x, "dtype") and isinstance(shape, tuple):
-        return f"{x.dtype}[{','.join(map(str, shape))}]"
+    # The scalar types of NumPy have a descriptor as their shape.
+    if hasattr(x, "dtype") and isinstance(getattr(x, "shape", None), tuple):
+        return f"{x.dtype}[{','.join(map(str, x.shape))}]"
     if type(x) in (list, tuple) and len(x) <= 6:
         items = ", ".join(map(_described, x))
         return f"[{items}]" if type(x) is list else f"({items})"

@@ -174,9 +174,7 @@ def _check_versions(program: dict[str, Any]) -> None:
 def _age(age: str, facts: str, fix: str) -> ValueError:
     return ValueError(
         message(
-            f"The format of the exported program is {age} than what this version of Didax reads.",
-            facts,
-            fix=fix,
+            f"The exported program's format is {age} than what this version of Didax reads.", facts, fix=fix
         )
     )
 
