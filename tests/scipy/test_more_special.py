@@ -331,7 +331,7 @@ def test_the_inverse_of_erf_and_normal_tails_keep_their_digits(dtype: str) -> No
     np.testing.assert_allclose(np.asarray(found[3])[4:], scipy.special.ndtr(z)[4:], rtol=eps)
 
 
-def test_third_derivatives_of_hypergeometric_functions_by_parameters() -> None:
+def test_third_derivatives_by_parameters() -> None:
     """Numbers from differences of mpmath's functions."""
 
     def thrice(f: Any) -> Any:
@@ -344,6 +344,8 @@ def test_third_derivatives_of_hypergeometric_functions_by_parameters() -> None:
         close(thrice(lambda c: special.hyp2f1(1.2, 2.5, c, 0.3))(3.2), -0.12490515438785)
         by_a = lambda x: dx.jacfwd(dx.jacfwd(lambda a: special.hyp1f1(a, 2.5, x)))(0.0)
         close(dx.jacfwd(by_a)(0.7), 0.203931099326)
+        close(thrice(lambda a: special.gammainc(a, 0.4))(1.3), -0.327036500472803)
+        close(thrice(lambda a: special.gammainc(a, 2.0))(1.3), 0.156138251653797)
 
 
 def test_hyp1f1_where_the_terms_of_its_series_cancel() -> None:
