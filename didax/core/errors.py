@@ -522,7 +522,8 @@ def _described(x: Any) -> str:
     """An array by its type, any other value by its text and the name of its type."""
     if (aval := getattr(x, "aval", None)) is not None:
         return str(aval)
-    if hasattr(x, "dtype") and hasattr(x, "shape"):
+    # The scalar types of NumPy have a descriptor as their shape.
+    if hasattr(x, "dtype") and isinstance(getattr(x, "shape", None), tuple):
         return f"{x.dtype}[{','.join(map(str, x.shape))}]"
     if type(x) in (list, tuple) and len(x) <= 6:
         items = ", ".join(map(_described, x))

@@ -23,7 +23,7 @@ from didax.numpy import linalg, ufuncs
 from didax.numpy.creation import arange, ones, vander, zeros
 from didax.numpy.joining import concatenate
 from didax.numpy.linear import outer
-from didax.numpy.manipulation import atleast_1d, diag
+from didax.numpy.manipulation import atleast_1d, diag, roll
 from didax.numpy.padding import pad
 from didax.numpy.promotion import (
     ArrayLike,
@@ -34,7 +34,9 @@ from didax.numpy.promotion import (
     cast,
     promote_dtypes,
 )
+from didax.numpy.reductions import argmax
 from didax.numpy.reductions import sum as array_sum
+from didax.numpy.selection import argsort, where
 from didax.numpy.signals import convolve
 from didax.primitives.narrow import halves_in_float32
 
@@ -237,24 +239,39 @@ def _with_roots(x: Array) -> Array:
 def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """Return the complex roots of a polynomial, as eigenvalues of its companion matrix.
 
-    Leading zeros are stripped, which tracing does not allow; with `strip_zeros=False` there must be none.
+    Leading zeros are stripped, which tracing does not allow. With `strip_zeros=False` there is one NaN for each, after
+    the roots.
 
     >>> import didax.numpy as dnp
     >>> dnp.sort(dnp.roots(dnp.array([1.0, -3.0, 2.0])).real).round(3)
     Array([1., 2.], dtype=float32)
     """
     (x,) = _coefficients("roots", p, to_inexact=True)
-    at_zero = 0
-    if strip_zeros and x.shape[0] > 1:
-        x = _strip(x, "roots")
-        at_zero = _trailing_zeros(x)
-        x = x[: x.shape[0] - at_zero]
     kind = dtypes.complex_dtype(x.dtype)
     if x.shape[0] < 2:
-        return zeros(at_zero, kind)
-    companion = diag(ones(x.shape[0] - 2, x.dtype), -1).at[0, :].set(-x[1:] / x[0])
-    found = linalg.eigvals(companion)
-    return concatenate([found, zeros(at_zero, kind)])
+        return zeros(0, kind)
+    if not strip_zeros:
+        return _with_leading_zeros(x)
+    x = _strip(x, "roots")
+    at_zero = _trailing_zeros(x)
+    x = x[: x.shape[0] - at_zero]
+    return concatenate([_eigenvalues(x) if x.shape[0] > 1 else zeros(0, kind), zeros(at_zero, kind)])
+
+
+def _eigenvalues(x: Array) -> Array:
+    """The eigenvalues of the companion matrix."""
+    return linalg.eigvals(diag(ones(x.shape[0] - 2, x.dtype), -1).at[0, :].set(-x[1:] / x[0]))
+
+
+def _with_leading_zeros(x: Array) -> Array:
+    """The roots, then a NaN for each leading zero.
+
+    The zeros are moved to the end. There each makes a further root 0, so that as many of the least roots are NaN.
+    """
+    count = argmax(x != 0)
+    found = _eigenvalues(roll(x, -count))
+    is_further = argsort(argsort(abs(found))) < count
+    return where(is_further, np.nan * (1 + 1j), found)[argsort(is_further, stable=True)]
 
 
 def _trailing_zeros(x: Array) -> int:

@@ -12,6 +12,7 @@ by x are again hypergeometric; those by parameters have derivatives once more, f
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -39,7 +40,6 @@ from didax.primitives.elementwise import (
     mul,
     ne,
     neg,
-    no_derivative,
     not_,
     or_,
     rem,
@@ -183,14 +183,42 @@ def _times(factor: Any, value: Any) -> Any:
     return mul(factor, where(nothing, like(1, factor), value))
 
 
-def _last(name: str, arity: int, function: Any) -> Any:
-    return composed(name, in_float64(function), *[no_derivative(name, "parameter")] * arity)
+def _higher(
+    name: str, parameters: str, first: Callable[[str], Any], by_x: Callable[..., Any]
+) -> Callable[[str], Any]:
+    """The derivatives by two parameters or more, made when they are asked for.
+
+    "aab" stands for that by `a` twice and by `b`. `first(by)` is the formula of a first derivative, `by_x` that of the
+    derivative of the function by x, whose derivatives by the parameters are those by x of what is made.
+    """
+
+    @functools.cache
+    def formula(by: str) -> Any:
+        return first(by) if len(by) == 1 else slope_of(formula(by[:-1]), parameters.index(by[-1]))
+
+    @functools.cache
+    def formula_by_x(by: str) -> Any:
+        return slope_of(formula_by_x(by[:-1]), parameters.index(by[-1])) if by else by_x
+
+    @functools.cache
+    def derivative(by: str) -> Any:
+        def rule(further: str) -> Any:
+            return lambda t, y, *xs: mul(t, derivative("".join(sorted(by + further)))(*xs))
+
+        return composed(
+            f"{name}_grad_{by}",
+            in_float64(formula(by)),
+            *map(rule, parameters),
+            lambda t, y, *xs: mul(t, formula_by_x(by)(*xs)),
+        )
+
+    return derivative
 
 
-hyp1f1_grad_aa, hyp1f1_grad_ab, hyp1f1_grad_bb = [
-    _last(f"hyp1f1_grad_{of}{by}", 3, slope_of(_kummer_slope(of), "ab".index(by)))
-    for of, by in ("aa", "ab", "bb")
-]
+_kummer_higher = _higher(
+    "hyp1f1", "ab", _kummer_slope, lambda a, b, x: mul(div(a, b), hyp1f1(add(a, 1), add(b, 1), x))
+)
+hyp1f1_grad_aa, hyp1f1_grad_ab, hyp1f1_grad_bb = map(_kummer_higher, ("aa", "ab", "bb"))
 # By x that is the derivative by the parameter of a / b M(a + 1, b + 1, x).
 hyp1f1_grad_a = composed(
     "hyp1f1_grad_a",
@@ -359,10 +387,15 @@ def _gauss_slope(by: str) -> Callable[[Any, Any, Any, Any], Any]:
     return slope
 
 
-hyp2f1_grad_aa, hyp2f1_grad_ab, hyp2f1_grad_ac, hyp2f1_grad_bb, hyp2f1_grad_bc, hyp2f1_grad_cc = [
-    _last(f"hyp2f1_grad_{of}{by}", 4, slope_of(_gauss_slope(of), "abc".index(by)))
-    for of, by in ("aa", "ab", "ac", "bb", "bc", "cc")
-]
+_gauss_higher = _higher(
+    "hyp2f1",
+    "abc",
+    _gauss_slope,
+    lambda a, b, c, x: mul(div(mul(a, b), c), hyp2f1(add(a, 1), add(b, 1), add(c, 1), x)),
+)
+hyp2f1_grad_aa, hyp2f1_grad_ab, hyp2f1_grad_ac, hyp2f1_grad_bb, hyp2f1_grad_bc, hyp2f1_grad_cc = map(
+    _gauss_higher, ("aa", "ab", "ac", "bb", "bc", "cc")
+)
 
 
 def _gauss_second(by: str, first: Callable[..., Any]) -> Callable[..., Any]:

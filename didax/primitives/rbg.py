@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from didax.core.avals import ShapedArray
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.jaxpr_print import register_param_type
 from didax.primitives.elementwise import xor
@@ -103,10 +103,11 @@ class RngBitGenerator(KeyPrimitive):
     ) -> tuple[list[Any], list[int]]:
         """All bits come from the first state, and only the first state is advanced, as in JAX."""
         states = move_batch_axis(args[0], dims[0], 0, axis.size)
-        first = reshape(slice_axis(states, 0, 1, 0), (states.aval.shape[1],))
+        words = aval_of(states).shape[1]
+        first = reshape(slice_axis(states, 0, 1, 0), (words,))
         new, bits = self.bind(first, shape=(axis.size, *shape), **params)
         others = slice_axis(states, 1, axis.size, 0)
-        return [concatenate([reshape(new, (1, states.aval.shape[1])), others], 0), bits], [0, 0]
+        return [concatenate([reshape(new, (1, words)), others], 0), bits], [0, 0]
 
 
 rng_bit_generator_p = RngBitGenerator("rng_bit_generator")

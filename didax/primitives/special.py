@@ -16,7 +16,9 @@ operation of this file is lowered as the jaxpr of a Python function over other p
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +54,6 @@ from didax.primitives.elementwise import (
     lt,
     mul,
     neg,
-    no_derivative,
     not_,
     or_,
     pow_,
@@ -470,21 +471,52 @@ log_igammac = composed(
     lambda t, y, a, x: neg(mul(t, _share_by_parameter(gamma_hazard, a, x))),
     lambda t, y, a, x: neg(mul(t, gamma_hazard(a, x))),
 )
-igamma_grad_aa, random_gamma_grad_a, log_random_gamma_grad_a = [
-    composed(
-        name, slope_of(function, 0), no_derivative(name, "parameter"), no_derivative(name, "other operand")
+
+
+def _higher(name: str, function: Callable[..., Any], by_x: Callable[..., Any]) -> Any:
+    """The derivative of a function of (a, x) by `a`, those of higher order made when they are asked for.
+
+    `by_x` is the derivative by the other operand, whose derivatives by `a` are those by x of what is made.
+    """
+    slope = slope_of(function, 0)
+    slope_by_x = slope_of(by_x, 0)
+
+    @functools.cache
+    def further() -> Any:
+        return _higher(f"{name}a", slope, slope_by_x)
+
+    return composed(
+        name, slope, lambda t, y, a, x: mul(t, further()(a, x)), lambda t, y, a, x: mul(t, slope_by_x(a, x))
     )
-    for name, function in {
-        "igamma_grad_aa": _igamma_grad_a,
-        "random_gamma_grad_a": _random_gamma_grad,
-        "log_random_gamma_grad_a": _log_random_gamma_grad,
-    }.items()
-]
+
+
+# The density f has a log with the derivatives log(x) - digamma(a) and (a - 1) / x - 1.
+def _igamma_grad_by_x(a: Any, x: Any) -> Any:
+    return mul(gamma_density(a, x), sub(log(x), digamma(a)))
+
+
+def _sample_by_x(y: Any, a: Any, x: Any) -> Any:
+    return sub(sub(digamma(a), log(x)), sub(mul(div(y, x), sub(a, 1)), y))
+
+
+def _log_sample_by_x(y: Any, a: Any, log_x: Any) -> Any:
+    return sub(sub(digamma(a), log_x), mul(y, sub(a, exp(log_x))))
+
+
+igamma_grad_aa = _higher("igamma_grad_aa", _igamma_grad_a, _igamma_grad_by_x)
+random_gamma_grad_a = _higher(
+    "random_gamma_grad_a", _random_gamma_grad, lambda a, x: _sample_by_x(random_gamma_grad(a, x), a, x)
+)
+log_random_gamma_grad_a = _higher(
+    "log_random_gamma_grad_a",
+    _log_random_gamma_grad,
+    lambda a, x: _log_sample_by_x(log_random_gamma_grad(a, x), a, x),
+)
 igamma_grad_a = composed(
     "igamma_grad_a",
     _igamma_grad_a,
     lambda t, y, a, x: mul(t, igamma_grad_aa(a, x)),
-    lambda t, y, a, x: mul(t, mul(gamma_density(a, x), sub(log(x), digamma(a)))),
+    lambda t, y, a, x: mul(t, _igamma_grad_by_x(a, x)),
 )
 # With the density f, whose log has the derivatives log(x) - digamma(a) and (a - 1) / x - 1, they are -P_a / f, and
 # that over x.
@@ -492,11 +524,11 @@ random_gamma_grad = composed(
     "random_gamma_grad",
     _random_gamma_grad,
     lambda t, y, a, x: mul(t, random_gamma_grad_a(a, x)),
-    lambda t, y, a, x: mul(t, sub(sub(digamma(a), log(x)), sub(mul(div(y, x), sub(a, 1)), y))),
+    lambda t, y, a, x: mul(t, _sample_by_x(y, a, x)),
 )
 log_random_gamma_grad = composed(
     "log_random_gamma_grad",
     _log_random_gamma_grad,
     lambda t, y, a, log_x: mul(t, log_random_gamma_grad_a(a, log_x)),
-    lambda t, y, a, log_x: mul(t, sub(sub(digamma(a), log_x), mul(y, sub(a, exp(log_x))))),
+    lambda t, y, a, log_x: mul(t, _log_sample_by_x(y, a, log_x)),
 )

@@ -354,6 +354,14 @@ def test_an_error_of_python_gets_the_function_and_its_arguments() -> None:
         "Change that argument; help(roll) says what each may be.",
     )
     check(
+        lambda: dnp.roll(x, np.float32),  # a type, which has a dtype and a shape of its own
+        TypeError,
+        "roll met an argument that it cannot use: 'type' object cannot be interpreted as an integer.\n"
+        "  a: float32[3]\n"
+        "  shift: <class 'numpy.float32'> of type type\n"
+        "Change that argument; help(roll) says what each may be.",
+    )
+    check(
         lambda: lax.scan(f, (1.0, np.ones(2)), [x]),
         TypeError,
         "scan met an argument that it cannot use: f() takes 1 positional argument but 2 were given.\n"

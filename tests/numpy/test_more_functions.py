@@ -134,6 +134,11 @@ def test_polynomial_roots_and_fits() -> None:
         np.testing.assert_allclose(
             np.sort_complex(np.asarray(ours)), np.sort_complex(np.asarray(theirs)), atol=1e-4
         )
+    compiled = dx.jit(lambda p: dnp.roots(p, strip_zeros=False))
+    for p in ([1, -3, 2, 0], [0, 1, -3, 2], [0, 0, 1, 3], [0, 0, 0, 0]):
+        ours, theirs = compiled(np.float32(p)), jnp.roots(jnp.asarray(p, "float32"), strip_zeros=False)
+        np.testing.assert_allclose(np.sort_complex(ours), np.sort_complex(theirs), atol=1e-5)
+        assert np.isnan(ours).tolist() == np.isnan(theirs).tolist()
     x = np.linspace(-1, 1, 9).astype(np.float32)
     y = 3 * x**2 - x + 0.5
     for options in ({}, {"w": np.arange(1, 10).astype(np.float32)}, {"cov": True}, {"cov": "unscaled"}):

@@ -191,6 +191,15 @@ def test_rng_bit_generator_is_that_of_jax(algorithm, state):
             assert np.array_equal(np.asarray(x), np.asarray(y)) and x.dtype == y.dtype
 
 
+def test_states_of_numpy_are_batched():
+    states = np.arange(8, dtype="uint32").reshape(2, 4)
+    new, bits = dx.vmap(lambda state: lax.rng_bit_generator(state, (3,), dtype=np.uint32))(states)
+    want_new, want_bits = jax.vmap(lambda state: jax.lax.rng_bit_generator(state, (3,), dtype=np.uint32))(
+        states
+    )
+    assert np.array_equal(new, want_new) and np.array_equal(bits, want_bits)
+
+
 @pytest.mark.parametrize(
     "state, dtype, text",
     [

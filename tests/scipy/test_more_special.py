@@ -9,6 +9,7 @@ hyp1f1.
 from __future__ import annotations
 
 import decimal
+import functools
 import math
 from typing import Any
 
@@ -328,6 +329,23 @@ def test_the_inverse_of_erf_and_normal_tails_keep_their_digits(dtype: str) -> No
     for y, wanted in zip(found, [inverse, -inverse, *upper], strict=True):
         np.testing.assert_allclose(np.asarray(y), wanted.astype(dtype), rtol=30 * eps, atol=tiny)
     np.testing.assert_allclose(np.asarray(found[3])[4:], scipy.special.ndtr(z)[4:], rtol=eps)
+
+
+def test_third_derivatives_by_parameters() -> None:
+    """Numbers from differences of mpmath's functions."""
+
+    def thrice(f: Any) -> Any:
+        return dx.jacfwd(dx.jacfwd(dx.jacfwd(f)))
+
+    with dx.enable_x64(True):
+        close = functools.partial(np.testing.assert_allclose, rtol=1e-6)
+        close(thrice(lambda a: special.hyp1f1(a, 2.5, 0.7))(1.3), 0.01253664393)
+        close(thrice(lambda b: special.hyp1f1(1.5, b, 0.7))(1.3), -4.774542553)
+        close(thrice(lambda c: special.hyp2f1(1.2, 2.5, c, 0.3))(3.2), -0.12490515438785)
+        by_a = lambda x: dx.jacfwd(dx.jacfwd(lambda a: special.hyp1f1(a, 2.5, x)))(0.0)
+        close(dx.jacfwd(by_a)(0.7), 0.203931099326)
+        close(thrice(lambda a: special.gammainc(a, 0.4))(1.3), -0.327036500472803)
+        close(thrice(lambda a: special.gammainc(a, 2.0))(1.3), 0.156138251653797)
 
 
 def test_hyp1f1_where_the_terms_of_its_series_cancel() -> None:
