@@ -345,10 +345,9 @@ def mod(x: Size, y: Size) -> Size:
     if not isinstance(x, Dim) and not isinstance(y, Dim):
         return x % y
     _, rest = _divided(x, y)
-    if not isinstance(rest, Dim) and not isinstance(y, Dim):
-        return rest % y
-    below = rest == 0 or (bounds(rest)[0] >= 0 and bounds(rest - y)[1] < 0)
-    return rest if below else _atom("mod", rest, y)
+    if isinstance(rest, Dim) or isinstance(y, Dim):
+        return 0 if rest == 0 else _atom("mod", rest, y)
+    return rest % y
 
 
 def _divided(x: Size, y: Size) -> tuple[Size, Size]:
