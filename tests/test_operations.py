@@ -241,7 +241,8 @@ def primitives_in(jaxpr: Jaxpr) -> Iterator[Primitive]:
                 yield from primitives_in(inner)
 
 
-# The first two call what is outside of the library, in files that their tests make: test_export.py, test_ffi.py. The
+# The first three call what is outside of the library, in files that their tests make: test_export.py, test_ffi.py,
+# experimental/test_serialize_executable.py. The
 # others are of symbolic shapes and of types that tell shardings: test_symbolic_shapes.py, devices/test_explicit.py; and
 # a call that programs do not hold: api/test_buckets.py. One returns nothing, and one other numbers each time.
 # Derivatives of zeta by its exponent, and second derivatives by parameters, are tried where rows of the functions
@@ -251,6 +252,7 @@ WITHOUT_A_ROW = {
     *[f"hyp1f1_grad_{by}" for by in ("aa", "ab", "bb")],
     *[f"hyp2f1_grad_{by}" for by in ("aa", "ab", "ac", "bb", "bc", "cc")],
     "exported_call",
+    "loaded_call",
     "ffi_call",
     "dimension_value",
     "loosen",

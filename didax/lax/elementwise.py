@@ -702,7 +702,7 @@ def digamma(x: Any) -> Any:
 
     >>> from didax import lax
     >>> lax.digamma(1.0)
-    Array(-0.5772154, dtype=float32, weak_type=True)
+    Array(-0.5772157, dtype=float32, weak_type=True)
     """
     return gamma_functions.digamma(x)
 
