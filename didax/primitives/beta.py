@@ -77,7 +77,7 @@ from didax.primitives.slicing import concatenate
 def _log_of_beta(a: Any, b: Any) -> Any:
     """log|B(a, b)|. The leading terms of Stirling's series are combined before they could cancel."""
     if double.is_single(a):
-        return in_float64(lambda a, b: double.logarithm_of(double.beta(a, b)[1]))(a, b)
+        return in_float64(_log_of_beta_in_double)(a, b)
     a, b = min_(a, b), max_(a, b)
     total = add(a, b)
     near = sub(add(lgamma(a), lgamma(b)), lgamma(total))
@@ -112,6 +112,14 @@ def _from_poles(a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
     limit = where(and_(pole, not_(mirrored)), like(math.inf, a), like(1, a))
     limit = where(and_(vanishes, not_(pole)), like(0, a), limit)
     return where(mirrored, sub(sub(1, a), b), a), b, sign, limit
+
+
+def _log_of_beta_in_double(a: Any, b: Any) -> Any:
+    other = abs_(where(eq(a, 1), b, a))
+    is_quotient = and_(or_(eq(a, 1), eq(b, 1)), and_(gt(other, 0), lt(other, math.inf)))  # B(1, b) = 1 / b
+    power = double.beta(a, b)[1]
+    factor = where(is_quotient, div(1, where(is_quotient, other, like(1, a))), power.factor)
+    return double.logarithm_of(double.Power(factor, where(is_quotient, like(0, a), power.exponent)))
 
 
 def _by_gammas(a: Any, b: Any) -> Any:
@@ -178,10 +186,14 @@ def _fraction(a: Any, b: Any, x: Any, y: Any, excess: Any) -> Any:
 
     def step(s: _Fraction) -> _Fraction:
         n = add(s.n, 1)
-        once, twice = add(a, n), add(a, mul(n, 2))
+        before, once, twice = (
+            add(a, s.n),
+            add(a, n),
+            add(a, mul(n, 2)),
+        )  # of a small `a`, n - 1 leaves all digits
         share = div(1, sub(twice, 1))
         bend = mul(mul(n, mul(sub(b, n), x)), share)
-        shares = mul(mul(sub(once, 1), share), mul(sub(add(once, b), 1), x))
+        shares = mul(mul(before, share), mul(add(before, b), x))
         more = mul(div(once, add(twice, 1)), add(add(excess, 1), mul(n, add(y, 1))))
         numerator, denominator = mul(shares, bend), add(add(n, bend), more)
         d = div(1, nonzero(add(mul(numerator, s.d), denominator)))

@@ -39,6 +39,7 @@ from didax.primitives.elementwise import (
     min_,
     mul,
     neg,
+    or_,
     sqrt,
     square,
     sub,
@@ -97,7 +98,8 @@ def _log_power(a: Any, x: Any, drop: int = 0) -> Any:
     if not double.is_single(x):
         return log_power_of_gamma(a, x, drop)
     power = lambda a, x: double.logarithm_of(double.power_of_gamma(a, x, drop))
-    return in_float64(power)(a, x)
+    is_exponential = and_(eq(a, drop), ge(x, 0))  # whose logarithm may be next to 0
+    return where(is_exponential, sub(0, x), in_float64(power)(a, x))
 
 
 log_poisson = composed(
@@ -174,7 +176,12 @@ def _log_binomial(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
 
 def _log_binomial_within(a: Any, b: Any, x: Any, drop: int) -> Any:
     if double.is_single(x):
-        return in_float64(lambda a, b, x: double.logarithm_of(double.binomial(a, b, x, drop)))(a, b, x)
+        value = in_float64(lambda a, b, x: double.logarithm_of(double.binomial(a, b, x, drop)))(a, b, x)
+        # Where only a power of x, or of 1 - x, is left, the logarithm may be next to 0.
+        of_rest = eq(a, drop)
+        other = where(of_rest, b, a)
+        power = mul(sub(other, drop), where(of_rest, log1p(neg(x)), log(x)))
+        return where(or_(of_rest, eq(b, drop)), add(power, log(other)) if drop else power, value)
     factor, exponent = binomial_factors(a, b, x, drop)
     return add(log(factor), exponent)
 

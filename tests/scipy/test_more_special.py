@@ -473,3 +473,32 @@ def test_second_derivatives_of_gamma_functions() -> None:
     x = np.float32([-0.3, 0.2, 1.5, 30.0])
     slopes = dx.jit(lambda x: dx.grad(lambda x: dx.grad(lambda x: special.digamma(x).sum())(x).sum())(x))(x)
     np.testing.assert_allclose(slopes[1:], scipy.special.polygamma(2, np.float64(x[1:])), rtol=3e-7)
+
+
+@pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit], ids=["eager", "jit"])
+def test_float32_shares_of_beta_with_a_small_parameter(evaluate: Any) -> None:
+    """Where the share is 1 less a small one, which 1 / a roundings of float32 would cover."""
+    a = np.float32([1.2e-5, 0.48, 1.5, 1e-4, 5.0, 3e4])
+    b = np.float32([5.5, 4.6e-5, 5.8e-5, 5.0, 1e-4, 2e4])
+    x = np.float32([0.04, 0.777, 0.916, 0.5, 0.5, 0.61])
+    wide = [y.astype(np.float64) for y in (a, b, x)]
+    for function, upper in ((special.betainc, False), (special.betaincc, True)):
+        exact = (scipy.special.betaincc if upper else scipy.special.betainc)(*wide)
+        np.testing.assert_allclose(evaluate(function)(a, b, x), exact, rtol=3e-7, atol=5e-7)
+
+
+def test_logarithms_of_one_are_zero() -> None:
+    """Where only a power is left, the logarithm is that of the power: it may be 0, or next to it."""
+    for zero in (
+        special.betaln(1.0, 1.0),
+        stats.poisson.logpmf(0, 0.0),
+        stats.beta.logpdf(0.3, 1.0, 1.0),
+        stats.binom.logpmf(0, 0, 0.3),
+    ):
+        assert zero == 0
+    np.testing.assert_allclose(
+        special.betaln(np.float32([1, 3, 1]), np.float32([3, 1, 1e-20])), -np.log([3, 3, 1e-20]), rtol=1e-6
+    )
+    np.testing.assert_allclose(stats.poisson.logpmf(0, 1e-9), -1e-9, rtol=1e-6)
+    np.testing.assert_allclose(stats.binom.logpmf(0, 10, 1e-9), -1e-8, rtol=1e-6)
+    np.testing.assert_allclose(stats.binom.logpmf(10, 10, 0.5), 10 * np.log(0.5), rtol=1e-6)
