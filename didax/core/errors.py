@@ -23,6 +23,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from didax.core import config, source
 from didax.core.accuracy import AccuracyMode
+from didax.core.missing_names import AdvisingAttributeError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -143,15 +144,6 @@ class TracerArrayConversionError(ConcretizationTypeError):
       ...
     Use the function of the same name in didax.numpy, or compute this part outside the transformation.
     """
-
-
-class AdvisingAttributeError(AttributeError):
-    """An AttributeError whose text says what to do, to which Python adds no suggestion of its own."""
-
-    def __init__(self, *args: object):
-        super().__init__(
-            *args, obj=type(self)
-        )  # Python suggests for `name`, which it sets where it finds no `obj`
 
 
 class TracerAttributeError(AdvisingAttributeError, ConcretizationTypeError):

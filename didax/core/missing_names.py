@@ -22,8 +22,6 @@ from opcode import opmap
 from types import ModuleType
 from typing import Any
 
-from didax.core.errors import AdvisingAttributeError
-
 # The modules that users name, those that hold what most programs want first. They are imported only when the text of
 # an error is asked for, so no floor of the house depends on them.
 _PUBLIC = (
@@ -71,6 +69,15 @@ _INSTEAD = {
     "variable": "Use didax.new_ref for a mutable array; parameters are plain arrays, which functions take and return.",
 }  # fmt: skip
 _INSTEAD["crossentropyloss"], _INSTEAD["sgd"] = _INSTEAD["crossentropy"], _INSTEAD["adam"]
+
+
+class AdvisingAttributeError(AttributeError):
+    """An AttributeError whose text says what to do, to which Python adds no suggestion of its own."""
+
+    def __init__(self, *args: object):
+        super().__init__(
+            *args, obj=type(self)
+        )  # Python suggests for `name`, which it sets where it finds no `obj`
 
 
 class MissingNameError(AdvisingAttributeError):

@@ -20,13 +20,13 @@ from didax.api.jit import jit
 from didax.api.results import array_function
 from didax.core import config, dtypes
 from didax.core.errors import (
-    AdvisingAttributeError,
     TracerArrayConversionError,
     api_boundary,
     message,
     strip_internal_frames,
 )
 from didax.core.given import give
+from didax.core.missing_names import AdvisingAttributeError
 from didax.core.primitive import eager_trace
 from didax.core.tracing import Tracer, known_value, set_current_trace
 from didax.core.value import Array
