@@ -304,7 +304,7 @@ def _zeta(s: Any, q: Any) -> Power:
     powers = [exponential2(mul(s, logarithm2(ratio(q, add(q, k)))), 1000.0) for k in range(1, 7)]
     first, last = add(q, 6), powers[-1]
     factor, series = ratio(s, first), like(0.5, q)
-    for k, coefficient in enumerate((1 / 12, -1 / 720, 1 / 30240, -1 / 1209600)):
+    for k, coefficient in enumerate(_EULER_MACLAURIN):
         series = add(series, mul(factor, coefficient))
         factor = mul(factor, mul(ratio(add(s, 2 * k + 1), first), ratio(add(s, 2 * k + 2), first)))
     total = mul(last, add(ratio(first, sub(s, 1)), series))

@@ -409,30 +409,22 @@ def _gauss_second(by: str, first: Callable[..., Any]) -> Callable[..., Any]:
     return rule
 
 
-hyp2f1_grad_a = composed(
-    "hyp2f1_grad_a",
-    in_float64(_gauss_slope("a")),
-    lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_aa(a, b, c, x)),
-    lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_ab(a, b, c, x)),
-    lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_ac(a, b, c, x)),
-    _gauss_second("a", lambda *xs: hyp2f1_grad_a(*xs)),
-)
-hyp2f1_grad_b = composed(
-    "hyp2f1_grad_b",
-    in_float64(_gauss_slope("b")),
-    lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_ab(a, b, c, x)),
-    lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_bb(a, b, c, x)),
-    lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_bc(a, b, c, x)),
-    _gauss_second("b", lambda *xs: hyp2f1_grad_b(*xs)),
-)
-hyp2f1_grad_c = composed(
-    "hyp2f1_grad_c",
-    in_float64(_gauss_slope("c")),
-    lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_ac(a, b, c, x)),
-    lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_bc(a, b, c, x)),
-    lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_cc(a, b, c, x)),
-    _gauss_second("c", lambda *xs: hyp2f1_grad_c(*xs)),
-)
+def _gauss_first(by: str) -> Any:
+    """The derivative by a parameter, with those by two as its rules."""
+
+    def rule(further: str) -> Any:
+        return lambda t, y, *xs: mul(t, _gauss_higher("".join(sorted(by + further)))(*xs))
+
+    slope = composed(
+        f"hyp2f1_grad_{by}",
+        in_float64(_gauss_slope(by)),
+        *map(rule, "abc"),
+        _gauss_second(by, lambda *xs: slope(*xs)),
+    )
+    return slope
+
+
+hyp2f1_grad_a, hyp2f1_grad_b, hyp2f1_grad_c = map(_gauss_first, "abc")
 hyp2f1 = composed(
     "hyp2f1",
     in_float64(_hyp2f1),

@@ -11,7 +11,6 @@ from didax.core.jaxpr_print import register_param_type
 from didax.primitives import numpy_rules
 from didax.primitives.elementwise.arithmetic import div, lower_division, mul, neg, sub
 from didax.primitives.elementwise.comparisons import to_bool
-from didax.primitives.elementwise.remainders import lower_remainder, pays
 from didax.primitives.families import binary, unary
 
 _FLOAT32 = np.dtype(np.float32)
@@ -56,6 +55,8 @@ def _nextafter_lower(ctx: Any, x: Any, y: Any) -> Any:
 
 
 def _rem_lower(ctx: Any, x: Any, y: Any) -> Any:
+    from didax.primitives.elementwise.remainders import lower_remainder, pays  # on first need
+
     dtype = x.aval.dtype
     if dtype.name in (
         "float16",

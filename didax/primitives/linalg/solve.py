@@ -61,7 +61,6 @@ from didax.primitives.linalg.matrix import (
     tril,
     with_matrix,
 )
-from didax.primitives.linalg.small_systems import lower_small_pivots, lower_small_systems, pays
 from didax.primitives.linalg.triangular import fold_right_sides, triangular_solve
 from didax.primitives.reductions import reduce_and_p, reduce_max_p, reduce_prod_p
 from didax.primitives.scalars import scalar_like
@@ -110,6 +109,8 @@ class Solve(MatrixPrimitive):
             return matrix_by_matrix(lambda y: np.linalg.solve(y[..., :n], y[..., n:]), both, b.shape, b.dtype)
 
     def lower(self, ctx: FunctionContext, a: Value, b: Value) -> Value:
+        from didax.primitives.linalg.small_systems import lower_small_systems, pays  # on first need
+
         return (
             lower_small_systems(ctx, a, b)
             if pays(ctx, a.aval, b.aval.shape[-1])
@@ -233,6 +234,8 @@ class Det(MatrixPrimitive):
 
 def _lower_pivots(ctx: FunctionContext, a: Value) -> list[Value]:
     """Whether the number of exchanges of rows is odd, and the diagonal of U."""
+    from didax.primitives.linalg.small_systems import lower_small_pivots, pays  # on first need
+
     return lower_small_pivots(ctx, a) if pays(ctx, a.aval) else lower_function(ctx, _pivots, [a])
 
 
