@@ -55,6 +55,24 @@ def test_lapack_before_and_after_transforms():
         np.testing.assert_allclose(y, wanted, rtol=1e-5)
 
 
+@pytest.mark.parametrize("n", [1 << 17, 400_000])  # one step of quarters, and two
+def test_long_rows(n):
+    """Long rows are transformed by quarters; both directions, with a batch, are what NumPy computes in float64."""
+    parts = np.random.default_rng(0).normal(size=(2, n))
+    x = (parts[0] + 1j * parts[1])[None]
+    compiled = dx.jit(lambda x: (dx.numpy.fft.fft(x), dx.numpy.fft.ifft(x)))
+    assert dx.jit(dx.numpy.fft.fft).lower(x.astype("complex64")).as_text().count("stablehlo.concatenate") >= 1
+    for y, wanted in zip(compiled(x.astype("complex64")), (np.fft.fft(x), np.fft.ifft(x)), strict=True):
+        assert np.linalg.norm(y - wanted) < 3e-7 * np.linalg.norm(wanted)
+
+
+def test_rows_without_quarters():
+    """A length that 4 does not divide, or an array beyond the limit of memory, is left to the library."""
+    for shape in [(1, (1 << 17) + 2), (16, 1 << 17)]:
+        x = dx.ShapeDtypeStruct(shape, "complex64")
+        assert "stablehlo.concatenate" not in dx.jit(dx.numpy.fft.fft).lower(x).as_text()
+
+
 ERRORS = [
     ("int32", (4,), "fft", (4,), TypeError, r"FFT takes complex64 or complex128\.\n  operand: int32\[4\]"),
     ("complex64", (4,), "rfft", (4,), TypeError, r"RFFT takes float32 or float64\.\n  operand: complex64\[4\]"),
