@@ -130,6 +130,15 @@ def test_divisors_of_the_smallest_integer_are_positive(compiled):
     np.testing.assert_array_equal(got, np.gcd(x, y))
 
 
+def test_divisors_take_as_many_steps_as_they_need():
+    x = np.array([2**31 - 1, 832040, 12, 0], "int32")  # neighbours of Fibonacci's numbers take most
+    y = np.array([1, 514229, 18, 7], "int32")
+    compiled = dx.jit(dnp.gcd)
+    np.testing.assert_array_equal(compiled(x, y), np.gcd(x, y))
+    text = compiled.lower(x, y).as_text()
+    assert (text.count("stablehlo.while"), text.count("stablehlo.remainder")) == (1, 1)
+
+
 def test_integer_remainder_by_zero_is_zero_as_in_numpy():
     for x in (dnp.array([5, -5]), dnp.array([5, 250], "uint8")):
         assert dnp.remainder(x, 0).tolist() == dnp.fmod(x, 0).tolist() == [0, 0]
