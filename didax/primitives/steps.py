@@ -26,6 +26,7 @@ Reduce = Callable[[FunctionContext, Sequence[Value], Sequence[int]], list[Value]
 
 MIN_SIZE = 1 << 15
 _MAX_ROWS = 32
+_MAX_COMPUTED_ROWS = 8
 
 
 class Steps(NamedTuple):
@@ -37,14 +38,20 @@ class Steps(NamedTuple):
 
 
 def reduce_in_steps(ctx: FunctionContext, x: Value, axes: Sequence[int], reduce: Reduce) -> Value | None:
-    """What `reduce(ctx, [x], axes)` gives, by two calls of it; None where one is as good."""
-    steps = steps_of(ctx, x.aval, axes)
+    """What `reduce(ctx, [x], axes)` gives, by two calls of it; None where one is as good.
+
+    The elements may be computed within the first step, and LLVM gives up on long ones that are written out 32 times:
+    `allclose` of 1,000,000 float32 2.4, with 8 rows 0.32, by XLA 0.63; `isfinite` 0.15 and 0.16.
+    """
+    steps = steps_of(ctx, x.aval, axes, _MAX_COMPUTED_ROWS)
     return None if steps is None else reduce_by(ctx, [ctx.reshape(x, steps.shape)], steps, reduce)[0]
 
 
-def steps_of(ctx: FunctionContext, x: ShapedArray, axes: Sequence[int]) -> Steps | None:
+def steps_of(
+    ctx: FunctionContext, x: ShapedArray, axes: Sequence[int], max_rows: int = _MAX_ROWS
+) -> Steps | None:
     """How an array is reduced in two steps; None where that does not pay."""
-    return _cut(x.shape, tuple(axes)) if has_steps(ctx, x) else None
+    return _cut(x.shape, tuple(axes), max_rows) if has_steps(ctx, x) else None
 
 
 def reduce_by(ctx: FunctionContext, xs: Sequence[Value], steps: Steps, reduce: Reduce) -> list[Value]:
@@ -61,17 +68,17 @@ def has_steps(ctx: FunctionContext, x: ShapedArray) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def _cut(shape: tuple[int, ...], axes: tuple[int, ...]) -> Steps | None:
+def _cut(shape: tuple[int, ...], axes: tuple[int, ...], max_rows: int) -> Steps | None:
     if not axes:
         return None
     last = max(axes)
     first = reduced_from(last + 1, axes)
     outer = tuple(i for i in axes if i < first)
     length, inner = math.prod(shape[first : last + 1]), shape[last + 1 :]
-    lanes = _lanes(length) if last == len(shape) - 1 else None
+    lanes = _lanes(length, max_rows) if last == len(shape) - 1 else None
     if lanes is not None:
         return Steps((*shape[:first], *lanes), first + 1, (*outer, first, first + 1))
-    rows = next((rows for rows in range(_MAX_ROWS, 3, -1) if length % rows == 0), None)
+    rows = next((rows for rows in range(max_rows, 3, -1) if length % rows == 0), None)
     if rows is None or math.prod(inner) < 8:
         return None
     if rows == length:
@@ -79,9 +86,9 @@ def _cut(shape: tuple[int, ...], axes: tuple[int, ...]) -> Steps | None:
     return Steps((*shape[:first], length // rows, rows, *inner), first + 1, (*outer, first))
 
 
-def _lanes(length: int) -> tuple[int, int, int] | None:
+def _lanes(length: int, max_rows: int) -> tuple[int, int, int] | None:
     """(blocks, rows, lanes) whose product is `length`: many rows, and then many lanes."""
-    for rows in range(_MAX_ROWS, 3, -1):
+    for rows in range(max_rows, 3, -1):
         if length % rows == 0:
             rest = length // rows
             lanes = max([n for n in range(16, 2049) if rest % n == 0], default=None)
