@@ -65,8 +65,8 @@ def _arrays(name: str, xs: Any) -> list[Array]:
 
 
 def _are_rows(xs: Any) -> bool:
-    """Whether the arrays to join are the rows of an array of any length, which Python cannot run over."""
-    return isinstance(xs, Array) and any(map(is_symbolic, xs.shape[:1]))
+    """Whether the arrays to join are the rows of an array, which are moved as a whole."""
+    return isinstance(xs, Array) and any(is_symbolic(n) or n > 0 for n in xs.shape[:1])
 
 
 def _formed(xs: Any, form: Callable[[Any], Array]) -> Any:
@@ -160,7 +160,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None)
     """
     no_out("stack", out)
     if _are_rows(arrays):
-        return _stated(moveaxis(arrays, 0, axis), dtype)
+        return _stated(moveaxis(arrays, 0, canonical_axis("stack", axis, arrays.ndim)), dtype)
     xs = _arrays("stack", arrays)
     if len({x.shape for x in xs}) != 1:
         shown = ", ".join([str(x.shape) for x in xs]) or "none"

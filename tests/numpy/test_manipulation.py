@@ -329,3 +329,13 @@ def test_errors(call, kind, text):
 def test_a_traced_shape_is_explained():
     with pytest.raises(ConcretizationTypeError, match="part of a shape"):
         dx.jit(lambda n: dnp.zeros((2, n)))(3)
+
+
+@pytest.mark.parametrize(
+    "name", ["concatenate", "concat", "stack", "vstack", "hstack", "dstack", "column_stack"]
+)
+def test_rows_of_an_array_are_joined_as_a_whole(name):
+    x = np.arange(12, dtype="float32").reshape(3, 4)
+    join = getattr(dnp, name)
+    np.testing.assert_array_equal(join(dnp.asarray(x)), getattr(np, name)(list(x)))
+    assert len(dx.make_jaxpr(join)(np.zeros((100, 4))).eqns) <= 6
