@@ -30,7 +30,7 @@ from didax.core.primitive import Primitive, Rule, infer
 from didax.passes.sparsity import Dependence, by_basis
 from didax.primitives import padded, split
 from didax.primitives.convert import convert_element_type
-from didax.primitives.products import lower_product
+from didax.primitives.products import lower_product, lower_small_products
 from didax.primitives.shape import transpose
 from didax.transforms.batching import AxisData
 from didax.transforms.jet import Series, cauchy
@@ -277,9 +277,12 @@ class DotGeneral(BilinearContraction):
             found = lower_product(ctx, x, y, x_contract[0], y_contract[0], precision_names(precision))
             if found is not None:
                 return found
+        numbers = (x_contract, y_contract), (x_batch, y_batch)
+        if out.dtype == inner and (found := lower_small_products(ctx, x, y, numbers, out)) is not None:
+            return found
         if not x_batch and _sums_within_large(ctx, x, y, x_contract, y_contract):
             return _emit_turned(ctx, x, y, (x_contract, y_contract), precision, out)
-        return _emit_dot(ctx, x, y, ((x_contract, y_contract), (x_batch, y_batch)), precision, out)
+        return _emit_dot(ctx, x, y, numbers, precision, out)
 
     def transpose(
         self,

@@ -25,19 +25,41 @@ milliseconds, float32, one loaded core of an AMD EPYC:
 
 The last four sums are short: XLA's library takes such products only if they are summed along rows. Left to XLA,
 because they took longer: x.T @ y of twice (2048, 256) 4.4, transposed 5.3, of twice (1000, 1000) 28, 34; x.T @ x of
-(512, 2048) 75, in blocks 108. Read next: `dot.py`, which asks for this.
+(512, 2048) 75, in blocks 108.
+
+Many products of small matrices are sums of products of elements: XLA calls a library for each, which is slow for some
+sizes and for all complex numbers. Processor microseconds for 3,000 products, the call of the program included:
+
+    product                          XLA's   here
+    (4, 4) @ (4, 4) float32           2249     67
+    (4, 4) @ (4,)                      127     69
+    (5, 5) @ (5, 5)                   4360    175
+    (8, 8) @ (8, 8)                    175    136
+    (4, 4) @ (4, 4) float64            595     61
+    (3, 3) @ (3, 3) complex64         1345    148
+    (4, 4) @ (4, 4) int32             1013     82
+
+Read next: `dot.py`, which asks for this.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
+from collections.abc import Sequence
 from typing import Any
 
+from didax.core import dtypes
+from didax.core.avals import ShapedArray
 from didax.core.dims import is_symbolic
 from didax.xla.text import FunctionContext, Value, function_type
+from didax.xla.written_calls import kept_apart
 
 _BLOCKS = 4
 _LARGE = 1 << 14  # elements of a product
+_SMALL = 8  # rows, columns and terms of a product
+_MANY = 16  # products
 
 
 def lower_product(
@@ -62,6 +84,65 @@ def lower_product(
     if x_axis == 0 and rows >= 512 and rows % 128 == 0:
         return _dot(ctx, ctx.barrier(ctx.transpose(x, (1, 0))), y, 1, y_axis, precision)
     return None
+
+
+def lower_small_products(
+    ctx: FunctionContext,
+    x: Value,
+    y: Value,
+    numbers: tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]],
+    out: ShapedArray,
+) -> Value | None:
+    """Products of many small matrices, as sums of products of elements; None for others."""
+    (x_contract, y_contract), (x_batch, y_batch) = numbers
+    if len(x_contract) != 1 or not _are_small(ctx, x.aval, y.aval, x_contract[0], x_batch):
+        return None
+    batch = range(len(x_batch))
+    x_free, y_free = [
+        [i for i in range(v.aval.ndim) if i not in (*contract, *batch)]
+        for v, contract, batch in ((x, x_contract, x_batch), (y, y_contract, y_batch))
+    ]
+    places = [  # of the axes of each operand in the result
+        {**dict(zip(x_batch, batch, strict=True)), **{i: len(batch) + n for n, i in enumerate(x_free)}},
+        {
+            **dict(zip(y_batch, batch, strict=True)),
+            **{i: len(batch) + len(x_free) + n for n, i in enumerate(y_free)},
+        },
+    ]
+
+    def write(inner: FunctionContext, x: Value, y: Value) -> list[Value]:
+        def factor(v: Value, axis: int, k: int, places: dict[int, int]) -> Value:
+            others = [i for i in range(v.aval.ndim) if i != axis]
+            cut = inner.reshape(inner.slice_axis(v, k, k + 1, axis), [v.aval.shape[i] for i in others])
+            return inner.broadcast(cut, out, [places[i] for i in others])
+
+        terms = [
+            inner.op(
+                "multiply", [factor(x, x_contract[0], k, places[0]), factor(y, y_contract[0], k, places[1])]
+            )
+            for k in range(x.aval.shape[x_contract[0]])
+        ]
+        total = functools.reduce(lambda a, b: inner.op("add", [a, b]), terms)
+        if not dtypes.is_float(out.dtype):
+            return [total]
+        zero = inner.constant(0, out)  # the sum begins with it, so it is never -0.0
+        return [inner.select(inner.compare("EQ", total, zero), zero, total)]
+
+    return kept_apart(ctx, "small_products", [x, y], write)[
+        0
+    ]  # an operand is computed once, not for each use
+
+
+def _are_small(
+    ctx: FunctionContext, x: ShapedArray, y: ShapedArray, contract: int, batch: Sequence[int]
+) -> bool:
+    if not ctx.module.on_one_cpu or any(map(is_symbolic, (*x.shape, *y.shape))) or 0 in (x.size, y.size):
+        return False
+    if dtypes.kind_of(x.dtype) not in "ifc" or x.dtype.itemsize < 4:
+        return False
+    count, terms = math.prod([x.shape[i] for i in batch]), x.shape[contract]
+    sizes = terms, x.size // (count * terms), y.size // (count * terms)
+    return count >= _MANY and max(sizes) <= _SMALL and max(sizes[1:]) > 1
 
 
 def _as_it_lies(ctx: FunctionContext, x: Value, axis: int) -> tuple[Value, int]:

@@ -11,6 +11,7 @@ import didax.numpy as dnp
 from didax import lax
 from didax.core import config
 from didax.xla.text import Module
+from tests.checks import first
 
 X = np.arange(6, dtype="float32").reshape(2, 3)
 Y = np.arange(12, dtype="float32").reshape(3, 4)
@@ -263,3 +264,36 @@ def test_precisions_have_the_names_and_texts_of_jax() -> None:
         assert (str(ours), repr(ours), f"{ours}") == (str(theirs), repr(theirs), f"{theirs}")
     with pytest.raises(ValueError, match="'exact' is not a valid Precision"):
         lax.Precision("exact")
+
+
+SMALL_PRODUCTS = [
+    ("bij,bjk->bik", (20, 4, 4), (20, 4, 4)),
+    ("ikb,kbj->bij", (3, 5, 20), (5, 20, 2)),
+    ("bij,bj->bi", (20, 4, 4), (20, 4)),
+    ("abki,abjk->abij", (4, 5, 8, 3), (4, 5, 2, 8)),
+]
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("dtype", first(["float32", "complex64", "int32", "float64"]))
+def test_many_small_products(dtype):
+    """They are sums of products of elements, and what NumPy computes."""
+    rng = np.random.default_rng(0)
+    with dx.enable_x64(dtype == "float64"):
+        for text, *shapes in SMALL_PRODUCTS:
+            x, y = [(rng.integers(-9, 9, shape) + 0.5).astype(dtype) for shape in shapes]
+            product = dx.jit(lambda x, y, text=text: dnp.einsum(text, x, y))
+            np.testing.assert_allclose(product(x, y), np.einsum(text, x, y), rtol=1e-6)
+            assert "stablehlo.dot_general" not in product.lower(x, y).as_text()
+    few = dx.jit(lambda x, y: x @ y).lower(np.zeros((4, 4, 4), "float32"), np.zeros((4, 4, 4), "float32"))
+    assert "stablehlo.dot_general" in few.as_text()
+
+
+def test_small_products_of_zeros_and_nans():
+    """A sum of -0.0 is 0.0, as in NumPy; a NaN stays in its row."""
+    x = np.full((16, 2, 2), -0.0, "float32")
+    y = np.ones((16, 2, 2), "float32")
+    x[3, 1] = np.nan
+    found = np.asarray(dx.jit(lambda x, y: x @ y)(x, y))
+    np.testing.assert_array_equal(found, x @ y)
+    assert not np.signbit(np.nan_to_num(found)).any()
