@@ -71,6 +71,25 @@ def test_small_depthwise_windows_become_shifted_images():
     assert "convolution" in lowered(1, 3)
 
 
+@pytest.mark.cpu
+def test_large_filters_of_one_feature_become_shifted_images():
+    """With strides, paddings and dilations they are what many features, one of them used, compute."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 1, 80, 120)).astype("float32")
+    w = rng.normal(size=(2, 1, 3, 4)).astype("float32")
+    for options in [
+        {"window_strides": (1, 1), "padding": "SAME"},
+        {"window_strides": (1, 2), "padding": [(2, 0), (-1, 3)], "rhs_dilation": (2, 1)},
+        {"window_strides": (2, 1), "padding": [(0, 0), (1, 0)], "lhs_dilation": (1, 2)},
+    ]:
+        conv = dx.jit(lambda x, w, options=options: lax.conv_general_dilated(x, w, **options))
+        assert "stablehlo.convolution" not in conv.lower(x, w).as_text()
+        whole = [np.concatenate([y, np.zeros_like(y)], 1) for y in (x, w)]
+        np.testing.assert_allclose(conv(x, w), conv(*whole), rtol=1e-4, atol=1e-5)
+    small = dx.jit(lambda x, w: lax.conv(x, w, (1, 1), "SAME")).lower(x[:, :, :10], w)
+    assert "stablehlo.convolution" in small.as_text()
+
+
 def test_a_batch_of_none_is_empty():
     """vmap over an axis of length 0."""
     for axes in [(0, None), (None, 0), (0, 0)]:
