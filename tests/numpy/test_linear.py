@@ -70,6 +70,15 @@ def test_products_with_scalars_take_the_dtype_asked_for():
         assert product(dnp.ones(2), 3, preferred_element_type="float16").dtype == np.float16
 
 
+@pytest.mark.parametrize("groups", [1, 3])
+def test_the_operand_whose_axes_come_last_goes_last(groups):
+    """As in attention, whose logits are read along keys: then XLA moves none of them."""
+    q, k = np.zeros((2, 5, 4, groups, 8), "float32"), np.zeros((2, 6, 4, 8), "float32")
+    jaxpr = dx.make_jaxpr(lambda q, k: dnp.einsum("btkgh,bskh->bkgts", q, k))(q, k)
+    (product,) = [e for e in jaxpr.eqns if e.primitive.name == "dot_general"]
+    assert product.outvars[0].aval.shape == (2, 4, 5, groups, 6)
+
+
 def test_einsum_compiled_differentiated_and_batched():
     x, y = sample("float32", (5, 2, 3)), sample("float32", (3, 4))
     f = lambda np: lambda x, y: np.einsum("bij,jk->bk", x, y).sum() ** 2
