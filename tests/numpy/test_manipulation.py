@@ -339,3 +339,13 @@ def test_rows_of_an_array_are_joined_as_a_whole(name):
     join = getattr(dnp, name)
     np.testing.assert_array_equal(join(dnp.asarray(x)), getattr(np, name)(list(x)))
     assert len(dx.make_jaxpr(join)(np.zeros((100, 4))).eqns) <= 6
+
+
+def test_trapezoid_reads_the_values_once():
+    for values in ([np.inf, 1.0, 2.0], [1.0, 3.0], [5.0], [0.5, 1.0, 4.0, 2.0]):
+        x = np.float32(values)
+        np.testing.assert_array_equal(dnp.trapezoid(x, dx=0.5), np.trapezoid(x, dx=0.5))
+    eqns = dx.make_jaxpr(dnp.trapezoid)(np.zeros(9, "float32")).eqns
+    assert (
+        max([e.outvars[0].aval.size for e in eqns]) == 7 and sum(e.primitive.name == "add" for e in eqns) == 2
+    )
