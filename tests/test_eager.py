@@ -309,3 +309,19 @@ def test_functions_evaluated_as_a_whole_notice_options_transformations_and_error
         assert nn.elu(x[:1], 1.0).dtype == nn.elu(x[:1], 1).dtype == np.float32
         assert np.signbit(dnp.where(x > 5, x, -0.0)[0]) and not np.signbit(dnp.where(x > 5, x, 0.0)[0])
         assert nn.relu(dnp.zeros(2)) is not nn.relu(dnp.zeros(2))
+
+
+def test_places_of_repeated_indices_are_remembered():
+    """Gathers at indices that come again: other operands, values out of bounds, and other dtypes of indices."""
+    for dtype in ("float32", "int8"):
+        for x in (
+            np.arange(12).reshape(3, 4).astype(dtype),
+            -np.arange(12).reshape(3, 4).astype(dtype).T.copy().T,
+        ):
+            array = dnp.asarray(x)
+            for _ in range(3):
+                np.testing.assert_array_equal(dnp.diagonal(array, 1), np.diagonal(x, 1))
+                for index in (np.int32([2, -1, 0]), np.uint8([2, 1, 0])):
+                    np.testing.assert_array_equal(dnp.take(array, index, axis=1), np.take(x, index, axis=1))
+                filled = dnp.take(array, np.int32([7, 1]), axis=0, mode="fill", fill_value=5)
+                np.testing.assert_array_equal(filled, np.stack([np.full(4, 5, dtype), x[1]]))

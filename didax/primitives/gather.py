@@ -13,9 +13,10 @@ dynamic slices are made of. Read next: `window_positions.py` (dimension numbers 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -103,6 +104,40 @@ def _uneven_kept_whole(ctx: Any, update: Any, axes: Iterable[int]) -> Any:
 # --- gather -------------------------------------------------------------------------------------------------
 
 
+_FEW_BYTES = 256  # of indices whose places are remembered
+_FEW_PLACES = 1024
+
+
+class _Places(NamedTuple):
+    """Where the elements of a gather's result lie in the operand, read row by row, and which of them are missing."""
+
+    flat: np.ndarray[Any, Any]
+    missing: np.ndarray[Any, Any] | None
+
+
+@functools.lru_cache(1024)
+def _places(
+    shape: tuple[int, ...],
+    indices: tuple[bytes, np.dtype[Any], tuple[int, ...]],
+    dims: GatherDimensionNumbers,
+    sizes: tuple[int, ...],
+    mode: GatherScatterMode,
+) -> _Places | None:
+    """What `find_windows` computes in many steps, for indices that come again, as those of diagonals do."""
+    data, dtype, index_shape = indices
+    found = find_windows(shape, np.frombuffer(data, dtype).reshape(index_shape), dims, sizes, mode)
+    if math.prod(found.shape) > _FEW_PLACES:
+        return None
+    order = result_order(dims.offset_dims, len(found.shape))
+    strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    flat: Any = sum(at * stride for at, stride in zip(found.positions, strides, strict=True))
+    flat = np.broadcast_to(flat, found.shape).transpose(order)
+    if found.fits is None or found.fits.all():
+        return _Places(flat.astype(np.intp), None)
+    missing = ~found.fits.reshape(found.fits.shape + (1,) * (len(found.shape) - found.fits.ndim))
+    return _Places(flat.astype(np.intp), np.broadcast_to(missing, found.shape).transpose(order))
+
+
 class Gather(Primitive):
     """Windows of the operand at positions given by `start_indices`."""
 
@@ -144,6 +179,13 @@ class Gather(Primitive):
         **flags: Any,
     ) -> Any:
         operand, indices = np.asarray(operand), np.asarray(indices)
+        if indices.nbytes <= _FEW_BYTES and operand.size:
+            question = indices.tobytes(), indices.dtype, indices.shape
+            places = _places(operand.shape, question, dimension_numbers, slice_sizes, mode)
+            if places is not None:
+                out = operand.reshape(-1).take(places.flat).reshape(places.flat.shape)
+                fill = fill_scalar(fill_value, out.dtype) if places.missing is not None else None
+                return out if fill is None else np.where(cast("Any", places.missing), fill, out)
         found = find_windows(operand.shape, indices, dimension_numbers, slice_sizes, mode)
         if 0 in operand.shape:  # every window is empty, or none fits
             out = np.zeros(found.shape, operand.dtype)

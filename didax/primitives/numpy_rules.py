@@ -96,13 +96,17 @@ logistic = _in_float32(lambda x: np.reciprocal(1 + np.exp(-x)))
 def maximum(x: Any, y: Any) -> Any:
     """The larger operand: NaN if one of them is NaN, and 0.0 of the zeros 0.0 and -0.0."""
     out = np.maximum(x, y)
-    return out if x.dtype.kind in "biuc" else np.where((x == 0) & (y == 0), x + y, out)
+    if x.dtype.kind in "biuc" or not (zeros := (x == 0) & (y == 0)).any():
+        return out
+    return np.where(zeros, x + y, out)
 
 
 def minimum(x: Any, y: Any) -> Any:
     """The smaller operand: NaN if one of them is NaN, and -0.0 of the zeros 0.0 and -0.0."""
     out = np.minimum(x, y)
-    return out if x.dtype.kind in "biuc" else np.where((x == 0) & (y == 0), -(-x - y), out)
+    if x.dtype.kind in "biuc" or not (zeros := (x == 0) & (y == 0)).any():
+        return out
+    return np.where(zeros, -(-x - y), out)
 
 
 def nextafter(x: Any, y: Any) -> Any:

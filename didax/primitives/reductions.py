@@ -11,6 +11,7 @@ every prefix.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -89,6 +90,11 @@ def is_narrow_float(dtype: np.dtype[Any]) -> bool:
 # --- Reductions ---------------------------------------------------------------------------------------------
 
 
+@functools.lru_cache(1024)
+def _initial(identity: Callable[[np.dtype[Any]], Any], dtype: np.dtype[Any]) -> Any:
+    return dtype.type(identity(dtype))
+
+
 class Reduction(Primitive):
     """Combines the elements along `axes` by a binary operation: `op` in StableHLO, `ufunc` in NumPy."""
 
@@ -108,7 +114,7 @@ class Reduction(Primitive):
 
     def eager(self, x: Any, *, axes: tuple[int, ...]) -> Any:
         x = np.asarray(x)
-        return self.ufunc.reduce(x, axis=axes, dtype=x.dtype, initial=x.dtype.type(self.identity(x.dtype)))
+        return self.ufunc.reduce(x, axis=axes, dtype=x.dtype, initial=_initial(self.identity, x.dtype))
 
     def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
         return ctx.reduce(x, axes, self.op, self.identity(x.aval.dtype))
@@ -313,7 +319,7 @@ def sign_zeros(out: Any, x: Any, ufunc: np.ufunc, any_of: Callable[[Any], Any]) 
 
     `any_of` reduces a mask of `x` to the shape of `out`.
     """
-    if not dtypes.is_float(x.dtype) or not np.any(out == 0):
+    if out.all() or not dtypes.is_float(x.dtype):  # no extremum is a zero
         return out
     wins = 0.0 if ufunc is np.maximum else -0.0
     found = any_of((x == 0) & (np.signbit(x) == np.signbit(wins)))

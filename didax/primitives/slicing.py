@@ -237,7 +237,7 @@ class Split(LinearUnary):
         return [x.update(shape=(*x.shape[:axis], n, *x.shape[axis + 1 :])) for n in sizes]
 
     def eager(self, x: Any, *, sizes: tuple[int, ...], axis: int) -> list[Any]:
-        return [x[_along(axis, start, end)] for start, end in part_bounds(sizes)]
+        return [x[part] for part in _parts(sizes, axis)]
 
     def lower(self, ctx: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -> list[Any]:
         return [ctx.slice_axis(x, start, end, axis) for start, end in part_bounds(sizes)]
@@ -262,6 +262,11 @@ class Split(LinearUnary):
 def part_bounds(sizes: Sequence[int]) -> list[tuple[int, int]]:
     """Where each part of a split starts and ends."""
     return list(itertools.pairwise(itertools.accumulate(sizes, initial=0)))
+
+
+@functools.lru_cache(1024)
+def _parts(sizes: tuple[int, ...], axis: int) -> list[tuple[slice, ...]]:
+    return [_along(axis, start, end) for start, end in part_bounds(sizes)]
 
 
 def _along(axis: int, start: int, end: int) -> tuple[slice, ...]:
