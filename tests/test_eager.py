@@ -325,3 +325,16 @@ def test_places_of_repeated_indices_are_remembered():
                     np.testing.assert_array_equal(dnp.take(array, index, axis=1), np.take(x, index, axis=1))
                 filled = dnp.take(array, np.int32([7, 1]), axis=0, mode="fill", fill_value=5)
                 np.testing.assert_array_equal(filled, np.stack([np.full(4, 5, dtype), x[1]]))
+
+
+@pytest.mark.cpu
+def test_kinds_of_calls_are_bounded_for_all_functions_together(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(whole_functions, "_KINDS_MAX", 8)
+    monkeypatch.setattr(config, "operations_were_watched", False)
+    dx.clear_caches()
+    for f in (nn.softmax, dnp.var, dnp.median):
+        for n in range(1, 6):
+            f(dnp.ones(n))
+            assert len(whole_functions._remembered) <= 8
+    for _ in range(5):
+        np.testing.assert_array_equal(nn.softmax(dnp.zeros(2)), [0.5, 0.5])

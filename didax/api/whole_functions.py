@@ -45,7 +45,7 @@ from didax.xla.signals import fragile, hold_signals, raise_held, release_signals
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_KINDS_MAX = 4096
+_KINDS_MAX = 4096  # of calls of all functions; one takes some 20 kB
 _FIRST_CALLS = 3  # of one kind: staging takes as long as some twenty calls
 _PLAIN = frozenset({type(None), bool, int, str, type})
 _LISTS = frozenset({list, tuple})
@@ -53,12 +53,12 @@ _ITEMS_MAX = 16  # of a list among the arguments
 _CONSTANT_MAX = 1024  # elements of a result that is the same for all calls of a kind
 _AS_WRITTEN = object()  # what is remembered of calls that stay as they are written
 _get_current = current_trace_var.get
+_remembered: dict[Any, Any] = {}  # by kind of call: how many there were, then a `_Whole` or `_AS_WRITTEN`
+on_clear(_remembered.clear)
 
 
 def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
     """Decorate a library function that computes arrays of arrays, and never looks at their values."""
-    remembered: dict[Any, Any] = {}  # by kind of call: how many there were, then a `_Whole` or `_AS_WRITTEN`
-    on_clear(remembered.clear)
 
     @functools.wraps(f)
     def evaluate(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -71,7 +71,8 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
             ):
                 return f(*args, **kwargs)
             key, values = kind
-            whole = remembered.get(key, 0)
+            key = f, key
+            whole = _remembered.get(key, 0)
             if type(whole) is _Whole:
                 try:
                     return whole.run(values)
@@ -79,11 +80,11 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
                     return f(*args, **kwargs)
             result = f(*args, **kwargs)
             if whole is not _AS_WRITTEN:
-                if len(remembered) >= _KINDS_MAX:
-                    remembered.clear()
-                remembered[key] = whole + 1
+                if len(_remembered) >= _KINDS_MAX:
+                    _remembered.clear()
+                _remembered[key] = whole + 1
                 if whole + 1 >= _FIRST_CALLS:
-                    remembered[key] = _whole_of(f, args, kwargs, values, result) or _AS_WRITTEN
+                    _remembered[key] = _whole_of(f, args, kwargs, values, result) or _AS_WRITTEN
             return result
         except Exception as error:
             strip_internal_frames(error, f, args, kwargs)
