@@ -169,6 +169,7 @@ WHOLE = {
     "pad with a ramp": lambda x: dnp.pad(x, 1, mode="linear_ramp"),
     "linspace": lambda x: dnp.linspace(x[0], x[1], 5),
     "fftshift": dnp.fft.fftshift,
+    "tile": lambda x: lax.tile(x, (2, 1)),
     "mode": lambda x: stats.mode(x).mode,
     "rankdata": stats.rankdata,
     "norm.pdf": lambda x: stats.norm.pdf(x, 0.5, scale=2.0),
@@ -240,6 +241,8 @@ def test_a_function_evaluated_as_a_whole_is_few_python_calls(monkeypatch: pytest
     assert python_calls(lambda: dnp.take_along_axis(x, order, 1)) <= 17
     assert python_calls(lambda: dnp.pad(x, 1)) <= 15
     assert python_calls(lambda: dnp.hstack([x, x])) <= 14
+    assert python_calls(lambda: lax.broadcast_like(x, x)) <= 14
+    assert python_calls(lambda: dnp.diagonal(x)) <= 12
     assert python_calls(lambda: dnp.block([[x, x], [x, x]])) <= 20
     x = dnp.asarray(np.diag(np.arange(1, 5, dtype="float32")))
     limits = {

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import message
@@ -145,6 +146,7 @@ def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
 
 
 @operation
+@evaluated_whole
 def mulhi(x: Any, y: Any, /) -> Any:
     """Return the upper half of the bits of the product of integers, which is twice as wide as the factors.
 

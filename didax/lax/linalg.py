@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any
 
+from didax.api.whole_functions import evaluated_whole
 from didax.core.avals import aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.modules import on_access
@@ -127,6 +128,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
 
 
 @operation
+@evaluated_whole
 def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
     """Return the upper Cholesky factor of `R^H @ R + w w^H`, for the upper triangular factor R and vectors w.
 
@@ -324,6 +326,7 @@ def schur(
 
 
 @operation
+@evaluated_whole
 def symmetric_product(
     a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False
 ) -> Any:

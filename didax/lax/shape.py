@@ -10,6 +10,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from didax.api.whole_functions import evaluated_whole
 from didax.core.avals import aval_of
 from didax.core.dims import as_length, broadcast_lengths
 from didax.core.errors import message
@@ -67,6 +68,7 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
 
 
 @operation
+@evaluated_whole
 def broadcast_like(arr: Any, like_arr: Any) -> Any:
     """Return `arr` broadcast by NumPy's rules to the shape of another array.
 
@@ -195,6 +197,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
 
 
 @operation
+@evaluated_whole
 def tile(operand: Any, reps: Sequence[int]) -> Any:
     """Return the array repeated `reps[i]` times along each axis i.
 

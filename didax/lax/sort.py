@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
@@ -56,6 +57,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 
 
 @operation
+@evaluated_whole
 def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = True) -> tuple[Array, Array]:
     """Sort `keys` along `dimension`, and put `values`, of the same shape, into the same order.
 
