@@ -43,7 +43,7 @@ import numpy as np
 
 from didax.api.flat import narrowed_scalar
 from didax.api.jit_cache import ABSENT, RepeatedCall
-from didax.api.specialization import Specialization
+from didax.api.specialization import Results
 from didax.core import config, pytree
 from didax.core.avals import aval_of
 from didax.core.exact import exact, exact_structure, has_hashable_fields, is_compared_by_fields
@@ -452,9 +452,7 @@ def _explain(program: Program, error: Exception, leaves: Sequence[Any]) -> None:
         raise explained from None
 
 
-def _noted(
-    key_flow: KeyFlow, specialization: Specialization, leaves: Sequence[Any], results: Sequence[Any]
-) -> Any:
+def _noted(key_flow: KeyFlow, specialization: Results, leaves: Sequence[Any], results: Sequence[Any]) -> Any:
     """The result of a call, once it is noted what the run has done to random keys."""
     keys = key_flow.note(leaves, user_line())
     return specialization.result(list(results if keys is None else map(with_keys, results, keys)))

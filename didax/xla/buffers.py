@@ -103,7 +103,7 @@ def wait(buffer: Any) -> None:
     """Wait until the contents of a buffer are there; the handler of a signal may end that."""
     if job.current is not None:
         return job.current.wait_until_ready(buffer)
-    if not buffer.is_ready() and is_forked():  # nobody computes them here
+    if is_forked() and not buffer.is_ready():  # nobody computes them here
         raise forked(backend())
     buffer.block_until_ready()  # raises what went wrong, if the program has failed by now as well
 

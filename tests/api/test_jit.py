@@ -154,6 +154,37 @@ def test_calls_of_every_kind_are_few_python_calls(x):
     assert python_calls(jit(lambda tree: [tree["0"], tree["99"]]), tree) <= 6
 
 
+def test_calls_of_compiled_functions_are_few_python_calls(x):
+    """As of the jitted function, from the third call of a kind on; others go the long way, as before."""
+    tree = {"a": x, "b": x * 2}
+    compiled = dx.jit(lambda x, tree, n: (x + n, {"c": tree["a"] * tree["b"]})).lower(x, tree, 3).compile()
+    assert python_calls(compiled, x, tree, 3) <= 2
+    assert python_calls(compiled, x, tree, 4) <= 2
+    np.testing.assert_array_equal(compiled(x, tree, 4)[0], x + 4)
+    np.testing.assert_array_equal(compiled(np.asarray(x), tree, 5)[0], x + 5)
+    np.testing.assert_array_equal(compiled(x, tree, dnp.int32(6))[1]["c"], x * x * 2)
+    with pytest.raises(TypeError, match="exactly"):
+        compiled(x, tree, 1.5)
+    with pytest.raises(TypeError, match="exactly"):
+        compiled(x, [x, x], 3)
+    with pytest.raises(TypeError, match="no traced arrays"):
+        dx.jit(lambda x: compiled(x, tree, 3))(x)
+    with dx.debug_nans(True):
+        assert compiled(x, tree, 7)[0].shape == x.shape
+    plain = dx.jit(lambda x: x + 1).lower(x).compile()
+    assert python_calls(plain, x) <= 2
+    dx.clear_caches()
+    np.testing.assert_array_equal(plain(x), x + 1)
+
+
+def test_compiled_functions_that_donate_take_the_memory_each_time(x):
+    double = dx.jit(lambda x: x * 2, donate_argnums=0).lower(x).compile()
+    for i in range(4):
+        given = x + i
+        np.testing.assert_array_equal(double(given), (x + i) * 2)
+        assert given.is_deleted()
+
+
 def test_numpy_arguments_are_written_into_buffers_of_earlier_calls(x):
     """jaxlib's way to make a buffer takes longer than all else of a call; so it is not gone after the first calls."""
     f = dx.jit(lambda a, b: (a, a[::-1] + b), compile_in_background=False)
