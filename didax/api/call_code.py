@@ -43,7 +43,7 @@ import numpy as np
 
 from didax.api.flat import narrowed_scalar
 from didax.api.jit_cache import ABSENT, RepeatedCall
-from didax.api.specialization import Specialization
+from didax.api.specialization import Results
 from didax.core import config, pytree
 from didax.core.avals import aval_of
 from didax.core.exact import exact, exact_structure, has_hashable_fields, is_compared_by_fields
@@ -56,8 +56,10 @@ from didax.runtime.array import (
     argument_buffer,
     constant_buffer,
     copying,
+    is_staged,
     scalar_buffers,
     with_keys,
+    with_memory_of,
 )
 from didax.runtime.compiled import Program
 from didax.runtime.key_flow import KeyFlow
@@ -217,7 +219,7 @@ class _Writer:
             self._tests.append(f"type({name}) is ShardedArray and {name}.aval is {aval} and {lies}")
         elif kind in _SCALARS:
             self._tests.append(f"type({name}) is {kind.__name__}")
-        elif self._is_copied(x):
+        elif self._is_bare(x):
             self._globals["ndarray"] = np.ndarray
             same = f"{name}.dtype == {self._name(x.dtype)} and {name}.shape == {self._name(x.shape)}"
             self._tests.append(f"type({name}) is ndarray and {same}")
@@ -226,9 +228,13 @@ class _Writer:
             self._match.append(f"{name} = narrowed({name})")
             self._tests.append(f"kind_of({name}) == {self._name(kind_of(x))}")
 
+    def _is_bare(self, x: Any) -> bool:
+        """Whether it is an array of NumPy's own numbers."""
+        return type(x) is np.ndarray and x.dtype.isbuiltin == 1
+
     def _is_copied(self, x: Any) -> bool:
         """Whether XLA makes its copy of a NumPy array as it stands."""
-        return type(x) is np.ndarray and x.dtype.isbuiltin == 1 and x.dtype == aval_of(x).dtype
+        return self._is_bare(x) and x.dtype == aval_of(x).dtype
 
     def _compare_many(self, data: list[tuple[str, Any]]) -> None:
         self._flatten([name for name, _ in data], [x for _, x in data])
@@ -270,13 +276,13 @@ class _Writer:
 
     def write_run(self) -> None:
         """Run the program with the buffers of the arguments that its results depend on."""
+        outs = [f"y{i}" for i in range(len(self._call.executable.out_avals))]
+        self._has_few_results = len(outs) <= _FEW
         if self._is_written_out:
             taken, buffers = self._write_buffers()
             run = f"LOADED.execute_sharded([{', '.join(buffers)}]).consume_with_handlers(HANDLERS, False)"
         else:
             taken, run = self._write_many_buffers()
-        outs = [f"y{i}" for i in range(len(self._call.executable.out_avals))]
-        self._has_few_results = len(outs) <= _FEW
         self._run.append(f"{', '.join(outs)}, = {run}" if outs and self._has_few_results else f"outs = {run}")
         self._run += taken
 
@@ -285,6 +291,7 @@ class _Writer:
         call = self._call
         donated = call.donated or (False,) * len(self._kept)
         taken: list[str] = []
+        staged: list[tuple[str, str, Any]] = []
         buffers = ["*CAPTURED"] if call.captured else []
         if call.layouts is not None:
             from didax.xla.callbacks import enclosing_runs
@@ -303,23 +310,54 @@ class _Writer:
                 taken.append(f"if {name}._buffer.is_deleted(): {name}.forget_donated()")
             if type(x) is ConcreteArray:
                 self._run += [f"{b} = {name}._buffer", f"if {b} is None: {b} = {name}.device_buffer()"]
+            elif not is_donated and self._may_stage(x):
+                staged.append((name, b, x))
             else:
-                self._write_copy(name, b, x)
+                self._run += self._copied(name, b, x)
+        if staged:
+            taken.append(self._write_staged(staged))
         return taken, buffers
 
-    def _write_copy(self, name: str, b: str, x: Any) -> None:
+    # Note [Staged arguments]
+    # jaxlib's way to make a buffer of a NumPy array takes as long as running a small program. So a call writes a small
+    # array into the buffer that an earlier call made, whose memory it knows. The buffer is taken from a list while the
+    # program runs, where no other thread and no inner call finds it, and goes back if the program has ended by the time
+    # its results are here, as small programs have. Otherwise it is left to XLA, and the next call makes a new one.
+
+    def _may_stage(self, x: Any) -> bool:
+        return (
+            self._is_bare(x)
+            and is_staged(x)
+            and self._call.layouts is None
+            and not self._program.calls_python
+            and self._has_few_results
+            and bool(self._call.executable.out_avals)
+        )
+
+    def _write_staged(self, staged: list[tuple[str, str, Any]]) -> str:
+        """Write arrays of NumPy into buffers of earlier calls, or make buffers; how these are kept for later calls."""
+        idle: list[Any] = []
+        with_memory = functools.partial(with_memory_of, [aval_of(x) for _, _, x in staged])
+        self._globals.update(take=idle.pop, keep=idle.append, with_memory=with_memory)
+        pairs = ", ".join([f"{b}, v{b}" for _, b, _ in staged])
+        copies = [line for one in staged for line in self._copied(*one)]
+        self._run += [f"try: {pairs} = take()", "except IndexError:", *[f"    {line}" for line in copies]]
+        first = f"v{staged[0][1]}"
+        self._run += [f"    {first} = None", "else:", *[f"    v{b}[...] = {name}" for name, b, _ in staged]]
+        made = f"with_memory([{', '.join([b for _, b, _ in staged])}])"
+        return f"if y0.is_ready(): keep({made} if {first} is None else ({pairs}))"
+
+    def _copied(self, name: str, b: str, x: Any) -> list[str]:
         """A buffer with the contents of a host value, or of an array that lies elsewhere."""
         if self._is_copied(x):
             put, aval, sharding, devices, semantics = map(self._name, copying(x))
-            copy = f"{put}({aval}, {sharding}, [{name}], {devices}, True, False, {semantics}, True)"
-            self._run.append(f"{b} = {copy}")
-        elif type(x) in _SCALARS and self._call.donated is None:
+            return [f"{b} = {put}({aval}, {sharding}, [{name}], {devices}, True, False, {semantics}, True)"]
+        if type(x) in _SCALARS and self._call.donated is None:
             self._globals.update(scalar_buffers=scalar_buffers, buffer_of=constant_buffer)
-            self._run.append(f"{b} = scalar_buffers.get(({self._name(aval_of(x))}, {name}))")
-            self._run.append(f"if {b} is None: {b} = buffer_of({name})")
-        else:
-            self._globals["buffer_of"] = constant_buffer if self._call.donated is None else argument_buffer
-            self._run.append(f"{b} = buffer_of({name})")
+            key = f"({self._name(aval_of(x))}, {name})"
+            return [f"{b} = scalar_buffers.get({key})", f"if {b} is None: {b} = buffer_of({name})"]
+        self._globals["buffer_of"] = constant_buffer if self._call.donated is None else argument_buffer
+        return [f"{b} = buffer_of({name})"]
 
     def _write_many_buffers(self) -> tuple[list[str], str]:
         """What is to do after the run for donated arrays, and the run."""
@@ -414,9 +452,7 @@ def _explain(program: Program, error: Exception, leaves: Sequence[Any]) -> None:
         raise explained from None
 
 
-def _noted(
-    key_flow: KeyFlow, specialization: Specialization, leaves: Sequence[Any], results: Sequence[Any]
-) -> Any:
+def _noted(key_flow: KeyFlow, specialization: Results, leaves: Sequence[Any], results: Sequence[Any]) -> Any:
     """The result of a call, once it is noted what the run has done to random keys."""
     keys = key_flow.note(leaves, user_line())
     return specialization.result(list(results if keys is None else map(with_keys, results, keys)))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from didax.api.specialization import Specialization
+from didax.api.specialization import Results, Specialization
 from didax.core import config
 from didax.core.process import after_fork, lock_for_forks
 from didax.runtime.compiled import Program
@@ -32,7 +32,7 @@ class RepeatedCall:
     """All that is needed to repeat a call."""
 
     executable: Executable
-    specialization: Specialization
+    specialization: Results
     state: config.State  # the options that it was made under
     captured: list[Any]
     donated: tuple[bool, ...] | None  # for each kept argument; None where none is

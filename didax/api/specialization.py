@@ -30,10 +30,32 @@ from didax.runtime.value_checks import with_index_checks
 from didax.transforms.staging import StagedProgram, values_of
 
 
-class Specialization:
+class Results:
+    """What a program computes, in the structure of its function."""
+
+    __slots__ = ("is_tuple", "out_tree", "program", "single")
+
+    def __init__(self, out_tree: Any, program: Program | None):
+        self.out_tree = out_tree
+        self.program: Program | None = program
+        self.single = out_tree == pytree.structure(0)  # the result is one array, in no container
+        self.is_tuple = out_tree == pytree.structure((0,) * out_tree.num_leaves)  # of arrays
+
+    def result(self, outs: Sequence[Any]) -> Any:
+        """The result in the function's own structure."""
+        return (
+            outs[0]
+            if self.single
+            else tuple(outs)
+            if self.is_tuple
+            else pytree.unflatten(self.out_tree, outs)
+        )
+
+
+class Specialization(Results):
     """A function staged for one signature: its jaxpr, captured values, result structure, and compiled program."""
 
-    __slots__ = ("captured", "is_tuple", "jaxpr", "out_tree", "program", "refs", "single")
+    __slots__ = ("captured", "jaxpr", "refs")
 
     def __init__(
         self,
@@ -43,17 +65,13 @@ class Specialization:
         donated: Sequence[bool],
         settings: JitSettings,
     ):
+        super().__init__(function.out_tree, None)
         self.jaxpr = staged.jaxpr
         self.captured = [x if isinstance(x, Tracer | Ref) else as_concrete(x) for x in staged.captured]
-        self.out_tree = function.out_tree
-        self.single = self.out_tree == pytree.structure(0)  # the result is one array, in no container
-        count = self.out_tree.num_leaves
-        self.is_tuple = self.out_tree == pytree.structure((0,) * count)  # of arrays
         self.refs = refs = ref_operands(self.captured, staged.num_written, arguments)
         constants = self.captured if refs is None else self.captured[: refs.num_constants]
         if refs is not None:
             donated = refs.donated(donated, len(self.jaxpr.invars))
-        self.program: Program | None = None
         if not self.captures_tracers:
             asked: Sequence[Asked | None] = ()
             asked_results: Sequence[NamedSharding | None] = ()
@@ -96,13 +114,3 @@ class Specialization:
         operands: list[Any] = [*self.captured, *leaves]
         refs = [operands[i] for i in self.written]
         return store(refs, jit_p.bind(*values_of(operands), jaxpr=self.jaxpr))
-
-    def result(self, outs: Sequence[Any]) -> Any:
-        """The result in the function's own structure."""
-        return (
-            outs[0]
-            if self.single
-            else tuple(outs)
-            if self.is_tuple
-            else pytree.unflatten(self.out_tree, outs)
-        )

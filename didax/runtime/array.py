@@ -807,6 +807,16 @@ def argument_buffer(x: Any, device: Any = None) -> Any:
     return _device_floor().to_device(value, aval, device, copy=True)
 
 
+def is_staged(x: np.ndarray[Any, Any]) -> bool:
+    """Whether calls may write arrays like `x` into buffers of earlier calls."""
+    return _device_floor().is_staged(aval_of(x))
+
+
+def with_memory_of(avals: list[ShapedArray], made: list[Any]) -> tuple[Any, ...]:
+    """Buffers of these types, each followed by its memory: see `xla/buffers.py`."""
+    return _device_floor().with_memory_of(avals, made)
+
+
 def copying(x: np.ndarray[Any, Any]) -> tuple[Any, ...]:
     """What copies NumPy arrays of one type to the default device: see `xla/buffers.py`."""
     return _device_floor().copying(aval_of(x))

@@ -7,6 +7,8 @@ memory that they share alive. Read next: `dlpack.py`, by which other libraries s
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,8 @@ from didax.xla.dlpack import CPU, CUDA, capsule_of_buffer, capsule_of_host, view
 
 __all__ = [
     "CPU_DEVICE", "capsule_of_buffer", "capsule_of_host", "copy_of", "copy_to_device", "copying", "dlpack_device",
-    "find_device", "lend", "put", "put_in_memory", "reads_in_place", "start_copy_to_host", "to_device", "to_host",
+    "find_device", "is_staged", "lend", "put", "put_in_memory", "reads_in_place",
+    "start_copy_to_host", "to_device", "to_host", "with_memory_of",
 ]  # fmt: skip
 
 CPU_DEVICE = (CPU, 0)  # the host, in DLPack's words
@@ -61,6 +64,21 @@ def copying(aval: ShapedArray) -> tuple[Any, ...]:
     return xe.batched_device_put, aval, client.shardings[device], [device], _COPY_NOW
 
 
+def is_staged(aval: ShapedArray) -> bool:
+    """Whether arrays of this type are written into buffers that are there: small ones of a CPU."""
+    return 0 < aval.size * aval.dtype.itemsize <= _SMALL and reads_in_place(aval)
+
+
+def with_memory_of(avals: Sequence[ShapedArray], made: Sequence[Any]) -> tuple[Any, ...]:
+    """CPU buffers, each followed by its memory: an array that may be written to while no program reads it."""
+    pairs: list[Any] = []
+    for aval, buffer in zip(avals, made, strict=True):
+        size = aval.size * aval.dtype.itemsize
+        memory = memoryview((ctypes.c_char * size).from_address(buffer.unsafe_buffer_pointer()))
+        pairs += [buffer, np.frombuffer(memory, aval.dtype).reshape(aval.shape)]
+    return tuple(pairs)
+
+
 def lend(buffer: Any, client: Backend, device: Any) -> Any:
     """A CPU buffer's contents, once they are there, as a buffer of another client; large ones share the memory."""
     return put(to_host(buffer, buffer.aval), buffer.aval, client, device)
@@ -85,7 +103,7 @@ def wait(buffer: Any) -> None:
     """Wait until the contents of a buffer are there; the handler of a signal may end that."""
     if job.current is not None:
         return job.current.wait_until_ready(buffer)
-    if not buffer.is_ready() and is_forked():  # nobody computes them here
+    if is_forked() and not buffer.is_ready():  # nobody computes them here
         raise forked(backend())
     buffer.block_until_ready()  # raises what went wrong, if the program has failed by now as well
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import copy
 import dataclasses
 import functools
@@ -21,6 +22,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
+from didax import lax
 from didax.core import config
 from tests.checks import python_calls
 
@@ -150,6 +152,125 @@ def test_calls_of_every_kind_are_few_python_calls(x):
     tree = {str(i): x for i in range(100)}
     # the four others are list comprehensions, which Python 3.11 counts
     assert python_calls(jit(lambda tree: [tree["0"], tree["99"]]), tree) <= 6
+
+
+def test_calls_of_compiled_functions_are_few_python_calls(x):
+    """As of the jitted function, from the third call of a kind on; others go the long way, as before."""
+    tree = {"a": x, "b": x * 2}
+    compiled = dx.jit(lambda x, tree, n: (x + n, {"c": tree["a"] * tree["b"]})).lower(x, tree, 3).compile()
+    assert python_calls(compiled, x, tree, 3) <= 2
+    assert python_calls(compiled, x, tree, 4) <= 2
+    np.testing.assert_array_equal(compiled(x, tree, 4)[0], x + 4)
+    np.testing.assert_array_equal(compiled(np.asarray(x), tree, 5)[0], x + 5)
+    np.testing.assert_array_equal(compiled(x, tree, dnp.int32(6))[1]["c"], x * x * 2)
+    with pytest.raises(TypeError, match="exactly"):
+        compiled(x, tree, 1.5)
+    with pytest.raises(TypeError, match="exactly"):
+        compiled(x, [x, x], 3)
+    with pytest.raises(TypeError, match="no traced arrays"):
+        dx.jit(lambda x: compiled(x, tree, 3))(x)
+    with dx.debug_nans(True):
+        assert compiled(x, tree, 7)[0].shape == x.shape
+    plain = dx.jit(lambda x: x + 1).lower(x).compile()
+    assert python_calls(plain, x) <= 2
+    dx.clear_caches()
+    np.testing.assert_array_equal(plain(x), x + 1)
+
+
+def test_compiled_functions_that_donate_take_the_memory_each_time(x):
+    double = dx.jit(lambda x: x * 2, donate_argnums=0).lower(x).compile()
+    for i in range(4):
+        given = x + i
+        np.testing.assert_array_equal(double(given), (x + i) * 2)
+        assert given.is_deleted()
+
+
+def test_numpy_arguments_are_written_into_buffers_of_earlier_calls(x):
+    """jaxlib's way to make a buffer takes longer than all else of a call; so it is not gone after the first calls."""
+    f = dx.jit(lambda a, b: (a, a[::-1] + b), compile_in_background=False)
+    a, b = np.arange(3.0), np.float32([1, 2, 3])  # one is narrowed, one is copied as it stands
+    for _ in range(3):
+        f(a, b)
+    made: list[str] = []
+
+    def note(frame, event, called):
+        if event == "c_call" and "put" in called.__name__:
+            made.append(called.__name__)
+
+    sys.setprofile(note)
+    try:
+        outs = [f(a + i, b * i) for i in range(4)]
+    finally:
+        sys.setprofile(None)
+    assert made == []
+    for i, (same, turned) in enumerate(outs):  # earlier results are not written over
+        np.testing.assert_array_equal(same, a + i)
+        np.testing.assert_array_equal(turned, (a + i)[::-1] + b * i)
+        assert same.dtype == turned.dtype == np.float32
+
+
+def test_numpy_arguments_that_are_changed_after_a_call(x):
+    """Of programs that run on after the call, too, whose buffers are not written again."""
+
+    @functools.partial(dx.jit, compile_in_background=False)
+    def slow(s):
+        y = lax.fori_loop(0, 3, lambda _, y: y @ y / 100, dnp.ones((100, 100)) * s[0])
+        return (
+            s,
+            s.reshape(2, 2),
+            s.sum() + 0 * y[0, 0],
+            lax.while_loop(lambda c: c[0] < 20, lambda c: c + 1, s),
+        )
+
+    a = np.zeros(4)
+    outs = []
+    for i in range(20):
+        a[:] = i
+        outs.append(slow(a))
+        a[:] = np.nan
+    for i, (same, square, total, counted) in enumerate(outs):
+        assert same.tolist() == [i] * 4 and square.tolist() == [[i] * 2] * 2 and total == 4 * i
+        assert counted.tolist() == [20] * 4
+
+
+@pytest.mark.ci
+def test_numpy_arguments_of_threads_do_not_meet():
+    f = dx.jit(lambda a, b: (a, b[::-1], a + b.sum()), compile_in_background=False)
+
+    def work(seed):
+        rng = np.random.default_rng(seed)
+        given = [(rng.standard_normal(5, np.float32), rng.integers(0, 9, 3)) for _ in range(300)]
+        for (a, b), (same, turned, total) in [(ab, f(*ab)) for ab in given]:
+            np.testing.assert_array_equal(same, a)
+            np.testing.assert_array_equal(turned, b[::-1])
+            np.testing.assert_array_equal(total, a + np.float32(b.sum()))
+
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
+
+
+@pytest.mark.parametrize(
+    "a",
+    [
+        np.float32([[1, 2, 3], [4, 5, 6]])[:, ::2],
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.array(3),
+        np.ones((2, 0)),
+        np.array([-0.0, np.nan, np.inf, 1e-46]),
+        np.array([2**40 + 5, -1]),
+        np.arange(3, dtype=np.uint64),
+        np.array([1 + 2j]),
+        np.ones(2, np.float16),
+        np.array([True, False]),
+        np.ones(2, np.dtype(">f4")),
+        np.ones(10_000, np.float32),
+    ],
+)
+def test_numpy_arguments_of_all_kinds_are_read_as_in_the_first_call(a):
+    f = dx.jit(lambda x: x, compile_in_background=False)
+    first, *others = [np.asarray(f(a)) for _ in range(4)]
+    for other in others:
+        assert (other.dtype, other.tobytes()) == (first.dtype, first.tobytes())
 
 
 def test_repeated_calls_with_keywords_and_static_arguments_are_told_apart(x):

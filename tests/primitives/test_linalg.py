@@ -460,3 +460,21 @@ def test_derivatives_of_many_small_systems() -> None:
     few = dx.grad(loss, argnums=(0, 1))(a[:3], b[:3])
     for x, y in zip(many, few, strict=True):
         np.testing.assert_allclose(x[:3], y, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("left_side", [True, False])
+@pytest.mark.parametrize("dim", [0, 1, 3])
+def test_batches_of_right_hand_sides_do_not_repeat_the_matrices(dim, left_side):
+    rng = np.random.default_rng(0)
+    a = np.tril(rng.standard_normal((4, 3, 3), np.float32)) + 3 * np.eye(3, dtype=np.float32)
+    b = rng.standard_normal((5, 4, 3, 2) if left_side else (5, 4, 2, 3), np.float32)
+    solvers = [lambda b: lax.linalg.triangular_solve(a, b, left_side=left_side, lower=True)]
+    if left_side:
+        solvers.append(lambda b: dnp.linalg.solve(a, b))
+    for solve in solvers:
+        solved = dx.vmap(solve, dim, dim)
+        given = np.moveaxis(b, 0, dim)
+        wanted = np.moveaxis(np.stack([solve(x) for x in b]), 0, dim)
+        np.testing.assert_allclose(solved(given), wanted, rtol=1e-5, atol=1e-6)
+        sizes = [x.aval.size for eqn in dx.make_jaxpr(solved)(given).jaxpr.eqns for x in eqn.invars]
+        assert max(sizes) == b.size

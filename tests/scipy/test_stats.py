@@ -416,3 +416,34 @@ def test_a_density_on_the_circle_has_no_value_at_infinity() -> None:
     x = np.float32([-np.inf, np.inf, np.nan, 1.0])
     for density in (stats.vonmises.logpdf, stats.vonmises.pdf):
         np.testing.assert_array_equal(np.isnan(density(x, 1.5)), [True, True, True, False])
+
+
+@pytest.mark.parametrize(
+    "point, mean, cov",
+    [
+        ((5, 3), (3,), ()),
+        ((4, 5, 3), (5, 3), ()),
+        ((3,), (3,), (4,)),
+        ((5, 4, 3), (4, 3), (4,)),
+        ((2, 5, 4, 3), (4, 3), (5, 1)),
+        ((0, 3), (3,), ()),
+    ],
+)
+def test_points_of_one_normal_distribution_are_the_columns_of_one_solve(point, mean, cov):
+    rng = np.random.default_rng(0)
+    x, m = rng.standard_normal(point), rng.standard_normal(mean)
+    a = rng.standard_normal((*cov, 3, 3))
+    c = a @ np.swapaxes(a, -1, -2) + np.eye(3)
+    batch = np.broadcast_shapes(point[:-1], mean[:-1], cov)
+    points, means = (np.broadcast_to(v, (*batch, 3)) for v in (x, m))
+    covs = np.broadcast_to(c, (*batch, 3, 3))
+    of = scipy.stats.multivariate_normal.logpdf
+    wanted = np.array([of(points[i], means[i], covs[i]) for i in np.ndindex(*batch)]).reshape(batch)
+    logpdf = stats.multivariate_normal.logpdf
+    np.testing.assert_allclose(logpdf(x, m, c), wanted, rtol=2e-5)
+    (solved,) = (
+        eqn.invars[0].aval.shape
+        for eqn in dx.make_jaxpr(logpdf)(x, m, c).jaxpr.eqns
+        if eqn.primitive.name == "triangular_solve"
+    )
+    assert solved == (*batch[len(batch) - len(cov) :], 3, 3)  # no factor stands for more than one point

@@ -135,10 +135,10 @@ class Solve(MatrixPrimitive):
     ) -> tuple[Any, Any]:
         check_elements(self, args, dims, params)
         (a, b), (a_dim, b_dim) = args, dims
-        if a_dim is not None or aval_of(a).ndim > 2:
+        if a_dim is not None:
             return super().batch(axis, args, dims)
         assert b_dim is not None
-        return fold_right_sides(lambda columns: self.bind(a, columns), b, b_dim, 1), 0
+        return fold_right_sides(lambda columns: self.bind(a, columns), b, b_dim, -1), 0
 
 
 def where_matrix(chosen: Any, x: Any, otherwise: Any) -> Any:

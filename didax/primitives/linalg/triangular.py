@@ -193,18 +193,20 @@ class TriangularSolve(Factorization):
     ) -> tuple[Any, int]:
         check_elements(self, args, dims, params)
         (a, b), (a_dim, b_dim) = args, dims
-        if a_dim is not None or aval_of(a).ndim > 2:
+        if a_dim is not None:
             return super().batch(axis, args, dims, **params)
         assert b_dim is not None
-        side = 1 if params["left_side"] else 0  # the axis of right-hand sides
+        side = -1 if params["left_side"] else -2  # the axis of right-hand sides
         return fold_right_sides(lambda sides: self.bind(a, sides, **params), b, b_dim, side), 0
 
 
 def fold_right_sides(solve: Callable[[Any], Any], b: Any, dim: int, side: int) -> Any:
-    """`solve` for a batch of right-hand sides of one matrix, joined as the columns (side 1) or rows (side 0) of one."""
+    """`solve` for a batch of right-hand sides, joined as columns (side -1) or rows (side -2) of one for each matrix."""
+    ndim = aval_of(b).ndim
+    side += ndim - 1  # where the batch goes: just before the axis that it is joined with
     b = move_axis(b, dim, side)
     shape = aval_of(b).shape
-    flat = (shape[0], shape[1] * shape[2]) if side else (shape[0] * shape[1], shape[2])
+    flat = (*shape[:side], shape[side] * shape[side + 1], *shape[side + 2 :])
     return move_axis(reshape(solve(reshape(b, flat)), shape), side, 0)
 
 

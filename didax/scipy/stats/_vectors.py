@@ -151,10 +151,13 @@ def _log_normal(x: Any, mean: Any, cov: Any) -> tuple[Array, Any]:
     factor = linalg.cholesky(cov_)
     away = dnp.asarray(point - centre)
     batch = broadcast_shapes("multivariate_normal.logpdf", [away.shape[:-1], factor.shape[:-2]])
-    columns = broadcast(away, (*batch, n))[..., None]
-    white = linalg.triangular_solve(broadcast(factor, (*batch, n, n)), columns, lower=True, left_side=True)
+    own = batch[len(batch) - factor.ndim + 2 :]
+    shared = math.prod(batch[: len(batch) - len(own)])  # points of one factor are the columns of one matrix
+    columns = dnp.moveaxis(broadcast(away, (*batch, n)).reshape(shared, *own, n), 0, -1)
+    white = linalg.triangular_solve(broadcast(factor, (*own, n, n)), columns, lower=True, left_side=True)
+    squares = dnp.moveaxis((white**2).sum(-2), -1, 0).reshape(batch)
     log_det = dnp.log(dnp.diagonal(factor, axis1=-2, axis2=-1)).sum(-1)
-    return -0.5 * (white[..., 0] ** 2).sum(-1) - 0.5 * n * math.log(2 * math.pi) - log_det, dtype
+    return -0.5 * squares - 0.5 * n * math.log(2 * math.pi) - log_det, dtype
 
 
 @evaluated_whole
