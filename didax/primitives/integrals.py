@@ -42,6 +42,7 @@ from didax.primitives.elementwise import (
     or_,
     sub,
 )
+from didax.primitives.faddeeva import step_of
 from didax.primitives.fitted import chebyshev, normal_share, normal_weight
 from didax.primitives.gamma import digamma, lgamma
 from didax.primitives.select import where
@@ -120,16 +121,11 @@ cosine_integral = composed("cosine_integral", _ci, lambda t, y, x: mul(t, div(el
 
 # --- Fresnel integrals --------------------------------------------------------------------------------------
 # Below 1 the power series (DLMF 7.6.4, 7.6.6). Above, C + i S = (1 + i) / 2 (1 - exp(i pi x^2 / 2) w(z)) with
-# z = sqrt(pi) / 2 (1 + i) x and Faddeeva's function w (7.5.9, 7.2.3), which is the trapezoidal sum of Note [Faddeeva]:
+# z = sqrt(pi) / 2 (1 + i) x and Faddeeva's function w (7.5.9, 7.2.3), which is the trapezoidal sum of Note
+# [Faddeeva] in `faddeeva.py`:
 # far enough from the real axis it needs no other term.
 
-# Note [Faddeeva]
-# w(z) = i z / pi times the integral of exp(-t^2) / (z^2 - t^2) over all t, for Im z > 0. The trapezoidal rule with
-# step h is exact up to exp(-pi^2 / h^2) but for the poles at +-z, which add 2 exp(-z^2) / (1 -+ exp(-2 pi i z / h)):
-# minus for nodes at k h and plus for nodes at (k + 1/2) h. Of the two the one is taken whose nodes are farther from
-# z. With 12 nodes and h = sqrt(pi / 12) the error is below 1e-15 (Al Azah and Chandler-Wilde, SIAM J. Numer. Anal.,
-# volume 59, 2021).
-STEP = math.sqrt(math.pi / 12)
+STEP = step_of(12)
 MIDPOINTS = [(k + 0.5) * STEP for k in range(12)]
 POINTS = [(k + 1) * STEP for k in range(11)]
 

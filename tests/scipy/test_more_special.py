@@ -502,3 +502,36 @@ def test_logarithms_of_one_are_zero() -> None:
     np.testing.assert_allclose(stats.poisson.logpmf(0, 1e-9), -1e-9, rtol=1e-6)
     np.testing.assert_allclose(stats.binom.logpmf(0, 10, 1e-9), -1e-8, rtol=1e-6)
     np.testing.assert_allclose(stats.binom.logpmf(10, 10, 0.5), 10 * np.log(0.5), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", first(["complex64", "complex128"]))
+def test_faddeeva_keeps_the_digits_of_both_parts(dtype: str) -> None:
+    """Also on the axes, where one part is tiny, below them, and far out, where w' = 2i / sqrt(pi) - 2 z w cancels."""
+    size = 10 ** RNG.uniform(-6, 4, 80)
+    z = np.concatenate([RNG.normal(size=80) + 1j * abs(RNG.normal(size=80)) * size, np.linspace(-9, 9, 40)])
+    z = np.concatenate(
+        [z * RNG.choice([1, 3], 120), [1e20 + 1e9j, -1e25j + 1e30, 2.5 - 1.5j, -0.5 - 3j]]
+    ).astype(dtype)
+    wide, eps = z.astype("complex128"), float(np.finfo(dtype).eps)
+    wanted = scipy.special.wofz(wide)
+    slope, curve = 2j / np.sqrt(np.pi) - 2 * wide * wanted, np.zeros_like(wide)
+    far = abs(wide) > 30
+    inverse = 1 / wide[far]
+    slope[far] = -1j / np.sqrt(np.pi) * inverse**2 * (1 + 1.5 * inverse**2 + 3.75 * inverse**4)
+    curve[far] = 2j / np.sqrt(np.pi) * inverse**3 * (1 + 3 * inverse**2 + 11.25 * inverse**4)
+    curve[~far] = -2 * (wanted + wide * slope)[~far]
+    with dx.enable_x64(dtype == "complex128"):
+        found = np.asarray(dx.jit(special.wofz)(z))
+        by_z = dx.grad(special.wofz, holomorphic=True)
+        slopes, curves = dx.jit(dx.vmap(lambda z: (by_z(z), dx.grad(by_z, holomorphic=True)(z))))(z)
+        ends = special.wofz(np.array([np.inf, complex(0, np.inf), np.nan, -np.inf], dtype))
+    tiny = 10 * float(np.finfo(dtype).tiny)
+    for part in ("real", "imag"):
+        y = getattr(wanted, part)
+        known = abs(y) > 1e-3 * eps * abs(wanted) if dtype == "complex128" else np.full(y.shape, True)
+        np.testing.assert_allclose(getattr(found, part)[known], y[known], max(3 * eps, 4e-13), tiny)
+    np.testing.assert_allclose(slopes, slope.astype(dtype), max(3 * eps, 1e-11), tiny)
+    near = abs(wide) < 1e10
+    np.testing.assert_allclose(np.asarray(curves)[near], curve[near].astype(dtype), max(3 * eps, 1e-9), tiny)
+    assert np.array_equal(np.isnan(ends), [False, False, True, False])
+    assert not np.abs(np.asarray(ends)[[0, 1, 3]]).any()
