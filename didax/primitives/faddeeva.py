@@ -162,12 +162,8 @@ def _wave(exponent: Any, angle: Any) -> tuple[Any, Any, Any]:
 
 def _fast_wave(exponent: Any, angle: Any) -> tuple[Any, Any, Any]:
     """The same to the digits of float32."""
-    half_turns = mul(angle, 1 / math.pi)
-    whole = el.round_(half_turns, rounding_method=el.RoundingMethod.TO_NEAREST_EVEN)
-    rest, half = sub(half_turns, whole), mul(whole, 0.5)
-    sign = where(el.ne(floor(half), half), like(-1, angle), like(1, angle))
-    sine, cosine = double.sine_of_turn(rest), double.sine_of_turn(sub(0.5, el.abs_(rest)))
-    return exponential2(mul(exponent, math.log2(math.e)), 1000.0), mul(cosine, sign), mul(sine, sign)
+    sin, cos = double.turn(mul(angle, 1 / math.pi))
+    return exponential2(mul(exponent, math.log2(math.e)), 1000.0), cos, sin
 
 
 _curve = slope_of(lambda z: _formula(z, derivative=True, differentiable=True), 0)

@@ -123,6 +123,13 @@ def sine_of_turn(z: Any) -> Any:
     return mul(z, polynomial(square(z), _SINE))
 
 
+def turn(x: Any) -> tuple[Any, Any]:
+    """sin(pi x) and cos(pi x)."""
+    whole = _whole(x)
+    z, sign = sub(x, whole), _parity(whole)
+    return mul(sine_of_turn(z), sign), mul(sine_of_turn(sub(0.5, abs_(z))), sign)
+
+
 def _sine_of_turns(x: Any, y: Any = None) -> Any:
     """sin(pi x), or sin(pi (x + y)), of numbers whose sum may be rounded."""
     whole = _whole(x)

@@ -535,3 +535,22 @@ def test_faddeeva_keeps_the_digits_of_both_parts(dtype: str) -> None:
     np.testing.assert_allclose(np.asarray(curves)[near], curve[near].astype(dtype), max(3 * eps, 1e-9), tiny)
     assert np.array_equal(np.isnan(ends), [False, False, True, False])
     assert not np.abs(np.asarray(ends)[[0, 1, 3]]).any()
+
+
+def test_integrals_of_float32_numbers_are_rounded_once() -> None:
+    x = np.concatenate(
+        [RNG.uniform(-12, 12, 200), RNG.normal(size=60) * 10 ** RNG.uniform(-6, 6, 60), [5, -5, 4, 1]]
+    )
+    x = x.astype("float32")
+    wide = x.astype("float64")
+    wanted = {
+        "dawsn": (special.dawsn, scipy.special.dawsn(wide)),
+        "S": (lambda x: special.fresnel(x)[0], scipy.special.fresnel(wide)[0]),
+        "C": (lambda x: special.fresnel(x)[1], scipy.special.fresnel(wide)[1]),
+        "Si": (lambda x: special.sici(x)[0], scipy.special.sici(wide)[0]),
+        "Ci": (lambda x: special.sici(x)[1], scipy.special.sici(abs(wide))[1]),
+        "S'": (dx.vmap(dx.grad(lambda x: special.fresnel(x)[0])), np.sin(np.fmod(wide**2, 4) * (np.pi / 2))),
+        "Si'": (dx.vmap(dx.grad(lambda x: special.sici(x)[0])), np.sin(wide) / wide),
+    }
+    for name, (function, values) in wanted.items():
+        np.testing.assert_allclose(dx.jit(function)(x), values, 1.3e-7, 1e-9, err_msg=name)
