@@ -20,6 +20,7 @@ from didax.core.value import Array
 from didax.lax.elementwise import complex as complex_
 from didax.lax.loops import fori_loop
 from didax.numpy.promotion import ArrayLike, as_array, promote_dtypes
+from didax.primitives import bessel
 from didax.primitives.faddeeva import wofz as _wofz
 
 
@@ -160,7 +161,8 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     """Return the Bessel functions J_0(z), ..., J_v(z) along a new first axis.
 
     For |z| > max(25, v) by Hankel's expansions of J_0 and J_1 (DLMF 10.17.3) and the recurrence upwards, for smaller z
-    by Miller's recurrence downwards (DLMF 3.6). `n_iter`, the number of its steps in JAX, is accepted.
+    by Miller's recurrence downwards (DLMF 3.6); low orders of float32 numbers by `primitives/bessel.py`. `n_iter`, the
+    number of its steps in JAX, is accepted.
 
     >>> from didax.scipy import special
     >>> special.bessel_jn(0.0, v=1)
@@ -175,7 +177,14 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
         rule = "bessel_jn takes the highest order, an integer of at least 0."
         raise ArgumentError(message(rule, f"v: {v!r:.100}", fix="Pass a Python integer."))
     wide = x.astype(dtypes.at_least_single(x.dtype))
-    out = _bessel_orders(wide, order)
+    if wide.dtype == np.float32 and order <= bessel.MOST:
+        orders = np.arange(order + 1, dtype=np.float32).reshape(-1, *[1] * x.ndim)
+        shape = (order + 1, *x.shape)
+        out = bessel.bessel_j(
+            dnp.broadcast_to(orders, shape), dnp.broadcast_to(wide, shape), most=max(order, 2)
+        )
+    else:
+        out = _bessel_orders(wide, order)
     return out.astype(x.dtype) if x.dtype != wide.dtype else out
 
 

@@ -113,6 +113,26 @@ def test_bessel_functions() -> None:
     assert special.bessel_jn(np.ones((2, 2), "float32"), v=2).shape == (3, 2, 2)
 
 
+def test_bessel_functions_of_float32_numbers_are_rounded_once() -> None:
+    x = np.concatenate(
+        [RNG.uniform(-20, 20, 100), RNG.normal(size=60) * 10 ** RNG.uniform(-5, 4, 60), [0, 8, np.inf]]
+    )
+    x = x.astype("float32")
+    for order in (0, 2, 5):
+        value = lambda x, order=order: special.bessel_jn(x, v=order)
+        slope = lambda x, value=value: dx.jvp(value, (x,), (dnp.ones_like(x),))[1]
+        ends = np.isfinite(x)
+        for times, function in enumerate((value, slope)):
+            wanted = np.stack(
+                [scipy.special.jvp(n, x[ends].astype("float64"), times) for n in range(order + 1)]
+            )
+            np.testing.assert_allclose(dx.jit(function)(x[ends]), wanted, 3e-7, 4e-8)
+        assert not np.asarray(value(x))[:, ~ends].any()
+        program = dx.jit(value).lower(x).compile()
+        assert program.as_text().count(" fusion(") <= 4
+    assert special.bessel_jn(np.ones((0, 3), "float32"), v=3).shape == (4, 0, 3)
+
+
 def test_spherical_harmonics() -> None:
     n, m = RNG.integers(0, 8, 40), RNG.integers(-8, 9, 40)
     theta, phi = [RNG.uniform(0, top, 40).astype("float32") for top in (math.pi, 2 * math.pi)]
