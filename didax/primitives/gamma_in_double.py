@@ -368,3 +368,57 @@ def binomial(a: Any, b: Any, x: Any, drop: int = 0) -> Power:
     factor = mul(ratio(mul(shares[0], shares[1]), shares[2]), sqrt(ratio(ratio(total, first), last)))
     factor = mul(factor, math.exp(_SHIFT + 1 - drop) / _ROOT)
     return Power(mul(factor, total) if drop else factor, exponent)
+
+
+def log_t_density(z: Any, df: Any) -> Any:
+    """The logarithm of Student's density of df > 0 degrees of freedom at z."""
+    df = min_(df, like(_VAST, df))
+    half = mul(df, 0.5)
+    low, high = add(half, _SHIFT), add(half, _SHIFT + 0.5)
+    inverse = div(1, low)
+    exponent = mul(sub(low, 0.5), logarithm2(mul(high, inverse), mul(inverse, 0.5)))
+    exponent = add(
+        exponent, sub(mul(sub(logarithm2(high), _LOG2_E), 0.5), sub(_stirling(low), _stirling(high)))
+    )
+    factor = mul(_steps(half), div(1, mul(_steps(add(half, 0.5)), sqrt(mul(df, math.pi)))))
+    ratio_ = mul(square(z), div(1, df))
+    power = mul(mul(add(df, 1), 0.5), logarithm2(add(ratio_, 1), ratio_))
+    return mul(sub(add(logarithm2(factor), exponent), power), math.log(2))
+
+
+def t_density_slope(z: Any, df: Any) -> Any:
+    """Its derivative by z, of operations that have derivatives themselves."""
+    df = min_(df, like(_VAST, df))
+    return mul(neg(mul(add(df, 1), z)), div(1, add(df, square(z))))
+
+
+# Of digamma(h + 1/2) - digamma(h) - 1 / (2 h) for h = df / 2, in 1 / df^2, less one factor.
+_FREEDOM = (0.5, -0.25, 0.5, -17 / 8, 31 / 2, -691 / 4)
+
+
+def log_t_density_by_freedom(z: Any, df: Any) -> Any:
+    """Its derivative by df, where two pairs of terms cancel by series."""
+    df = min_(df, like(_VAST, df))
+    inverse = div(1, df)
+    near = sub(digamma_rise(mul(min_(df, like(12, df)), 0.5), like(0.5, df)), inverse)
+    drift = where(lt(12, df), mul(square(inverse), polynomial(square(inverse), _FREEDOM)), near)
+    w = mul(square(z), inverse)
+    share, small = div(1, add(w, 1)), min_(w, like(0.01, w))
+    series = mul(square(small), polynomial(small, (-1 / 2, 2 / 3, -3 / 4, 4 / 5, -5 / 6)))
+    bend = sub(sub(1, share), mul(logarithm2(add(w, 1), w), math.log(2)))  # w / (1 + w) - log(1 + w)
+    bend = where(lt(w, 0.01), series, bend)
+    return mul(add(add(drift, bend), mul(mul(w, share), inverse)), 0.5)
+
+
+def t_density_curve(z: Any, df: Any) -> Any:
+    """The second derivative by df, of operations that have derivatives themselves."""
+    df = min_(df, like(_VAST, df))
+    inverse = div(1, df)
+    half = mul(min_(df, like(12, df)), 0.5)
+    near = add(mul(sub(trigamma(add(half, 0.5)), trigamma(half)), 0.5), square(inverse))
+    terms = [-2 * (k + 1) * c for k, c in enumerate(_FREEDOM)]
+    far = mul(mul(square(inverse), inverse), polynomial(square(inverse), terms))
+    drift = where(lt(12, df), far, near)
+    rest = sub(1, div(1, add(mul(square(z), inverse), 1)))
+    turned = mul(square(inverse), mul(rest, sub(2, rest)))
+    return mul(add(drift, sub(mul(square(rest), inverse), turned)), 0.5)

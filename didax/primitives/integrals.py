@@ -48,7 +48,7 @@ from didax.primitives.faddeeva import step_of
 from didax.primitives.fitted import chebyshev, normal_share, normal_weight
 from didax.primitives.gamma import digamma, lgamma
 from didax.primitives.gamma_in_double import is_single
-from didax.primitives.narrow import in_float64
+from didax.primitives.narrow import by_size
 from didax.primitives.select import where
 from didax.primitives.special import sinc
 
@@ -71,12 +71,6 @@ _SICI_G = (
 )  # fmt: skip
 
 # fmt: on
-
-
-def _by_size(formula: Callable[[Any], Any], in_double: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The formula for float64 arrays, for float32 that of `integrals_in_double.py`."""
-    return lambda x: in_float64(in_double)(x) if is_single(x) else formula(x)
-
 
 # --- Sine and cosine integrals ------------------------------------------------------------------------------
 
@@ -127,12 +121,12 @@ def _ci(x: Any) -> Any:
 
 
 sine_over = composed(
-    "sine_over", _by_size(sinc, double.sine_over), lambda t, y, x: mul(t, slope_of(sinc, 0)(x))
+    "sine_over", by_size(sinc, double.sine_over), lambda t, y, x: mul(t, slope_of(sinc, 0)(x))
 )
 sine_integral = composed(
-    "sine_integral", _by_size(_si, double.sine_integral), lambda t, y, x: mul(t, sine_over(x))
+    "sine_integral", by_size(_si, double.sine_integral), lambda t, y, x: mul(t, sine_over(x))
 )
-cosine_integral = composed("cosine_integral", _by_size(_ci, double.cosine_integral),
+cosine_integral = composed("cosine_integral", by_size(_ci, double.cosine_integral),
                            lambda t, y, x: mul(t, div(el.cos(x), x)))  # fmt: skip
 
 # --- Fresnel integrals --------------------------------------------------------------------------------------
@@ -217,7 +211,7 @@ def _sum(terms: list[Any]) -> Any:
 
 
 def _part(part: int, formula: Callable[[Any], Any], in_double: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return _by_size(lambda x: formula(x)[part], lambda x: in_double(x)[part])
+    return by_size(lambda x: formula(x)[part], lambda x: in_double(x)[part])
 
 
 sine_of_square = composed("sine_of_square", _part(0, _phase, double.phase),
@@ -289,9 +283,9 @@ def _dawsn_curve(x: Any) -> Any:
 
 
 dawsn_slope = composed(
-    "dawsn_slope", _by_size(_dawsn_slope, double.dawsn_slope), lambda t, y, x: mul(t, _dawsn_curve(x))
+    "dawsn_slope", by_size(_dawsn_slope, double.dawsn_slope), lambda t, y, x: mul(t, _dawsn_curve(x))
 )
-dawsn = composed("dawsn", _by_size(_dawsn, double.dawsn), lambda t, y, x: mul(t, dawsn_slope(x)))
+dawsn = composed("dawsn", by_size(_dawsn, double.dawsn), lambda t, y, x: mul(t, dawsn_slope(x)))
 
 # --- Generalised exponential integrals ----------------------------------------------------------------------
 
