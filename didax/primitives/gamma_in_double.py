@@ -41,7 +41,7 @@ from didax.primitives.elementwise import (
     square,
     sub,
 )
-from didax.primitives.elementwise.vectorized import exponential2, logarithm2
+from didax.primitives.elementwise.vectorized import exponential2, logarithm2, power_of_share
 from didax.primitives.select import where
 
 _SHIFT = 4  # from here on few terms of the series have the digits of float32
@@ -290,7 +290,7 @@ def trigamma(x: Any) -> Any:
     return where(left, sub(square(ratio(math.pi, sine)), value), value)
 
 
-_EULER_MACLAURIN = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600)
+_EULER_MACLAURIN = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000)
 
 
 def zeta(s: Any, q: Any) -> Any:
@@ -306,16 +306,17 @@ def gamma_times_zeta(s: Any, q: Any) -> Any:
 
 
 def _zeta(s: Any, q: Any) -> Power:
-    """q^-s times the sum of (q / (q + k))^s, by six terms and Euler and Maclaurin's formula."""
+    """q^-s times the sum of (q / (q + k))^s, by three terms and Euler and Maclaurin's formula."""
     s, q = min_(s, like(1e38, s)), min_(q, like(1e38, q))
-    powers = [exponential2(mul(s, logarithm2(ratio(q, add(q, k)))), 1000.0) for k in range(1, 7)]
-    first, last = add(q, 6), powers[-1]
+    start = max_(q, like(1e-60, q))
+    powers = [power_of_share(ratio(start, add(start, k)), s) for k in range(1, 4)]
+    first, last = add(q, 3), powers[-1]
     factor, series = ratio(s, first), like(0.5, q)
     for k, coefficient in enumerate(_EULER_MACLAURIN):
         series = add(series, mul(factor, coefficient))
         factor = mul(factor, mul(ratio(add(s, 2 * k + 1), first), ratio(add(s, 2 * k + 2), first)))
     total = mul(last, add(ratio(first, sub(s, 1)), series))
-    total = add(where(lt(last, 1e-30), like(0, q), total), 1)
+    total = add(where(lt(last, 1e-15), like(0, q), total), 1)
     for power in powers[:-1]:
         total = add(total, power)
     exponent = neg(mul(s, logarithm2(q)))

@@ -438,7 +438,7 @@ def test_zeta_is_few_kernels():
     # Each takes tens of milliseconds to compile. What XLA moved out of the loop over terms was 13 more.
     x = np.full(1000, 2.5, np.float32)
     program = dx.jit(special.zeta, compiler_options=AS_USERS).lower(x, x).compile()
-    assert program.as_text().count(" fusion(") <= 20
+    assert program.as_text().count(" fusion(") <= 2
 
 
 ROUNDED: dict[str, Any] = {
