@@ -3,6 +3,7 @@
     log_poisson(k, mu)         log(mu^k exp(-mu) / Gamma(k + 1))
     log_gamma_density(a, x)    log(x^(a - 1) exp(-x) / Gamma(a))
     log_binomial(a, b, x)      log(x^a (1 - x)^b Gamma(a + b + 1) / (Gamma(a + 1) Gamma(b + 1)))
+    log_t_density(z, df)       that of Student's distribution, of float32 numbers
     log_beta_density(a, b, x)  log(x^(a - 1) (1 - x)^(b - 1) Gamma(a + b) / (Gamma(a) Gamma(b)))
 
 The terms of log(mu^k exp(-mu) / k!) are of size k log k, and their sum is of size log k near its maximum. Loader (Fast
@@ -253,4 +254,19 @@ log_beta_density = composed(
     _by_parameter(True, 1),
     _by_parameter(False, 1),
     _by_share(1),
+)
+
+# --- Student's, of float32 numbers --------------------------------------------------------------------------
+
+log_t_density_by_freedom = composed(
+    "log_t_density_by_freedom",
+    in_float64(double.log_t_density_by_freedom),
+    lambda t, y, z, df: mul(t, slope_of(in_float64(double.t_density_slope), 1)(z, df)),
+    lambda t, y, z, df: mul(t, in_float64(double.t_density_curve)(z, df)),
+)
+log_t_density = composed(
+    "log_t_density",
+    in_float64(double.log_t_density),
+    lambda t, y, z, df: mul(t, in_float64(double.t_density_slope)(z, df)),
+    lambda t, y, z, df: mul(t, log_t_density_by_freedom(z, df)),
 )

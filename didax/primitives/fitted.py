@@ -17,13 +17,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.primitives.composed import composed, like, polynomial
+from didax.primitives.composed import composed, like, polynomial, slope_of
 from didax.primitives.elementwise import (
     abs_,
     add,
@@ -47,6 +47,8 @@ from didax.primitives.elementwise import (
     square,
     sub,
 )
+from didax.primitives.elementwise.vectorized import exponential2, logarithm2
+from didax.primitives.narrow import by_size
 from didax.primitives.select import where
 
 _ERFCX = (
@@ -174,14 +176,14 @@ def _powers(coefficients: tuple[float, ...]) -> list[float] | None:
     return powers.tolist() if np.abs(powers).sum() <= 2 * np.abs(coefficients).sum() else None
 
 
-def chebyshev(y: Any, coefficients: Sequence[float]) -> Any:
-    """c0 T0(y) + c1 T1(y) + ... for |y| <= 1, with as many terms as the dtype has digits for.
+def chebyshev(y: Any, coefficients: Sequence[float], eps: float = 0.0) -> Any:
+    """c0 T0(y) + c1 T1(y) + ... for |y| <= 1, with as many terms as the dtype has digits for, or as `eps` says.
 
     The series is computed as a polynomial in powers of y, which takes a third of the operations. Where the coefficients
     of the powers are so much larger than those of the series that their terms would cancel, Clenshaw's recurrence
     computes it.
     """
-    least = max(map(abs, coefficients)) * float(dtypes.finfo(aval_of(y).dtype).eps) / 64
+    least = max(map(abs, coefficients)) * (eps or float(dtypes.finfo(aval_of(y).dtype).eps)) / 64
     coefficients = coefficients[: 1 + max(k for k, c in enumerate(coefficients) if abs(c) >= least)]
     if (powers := _powers(tuple(coefficients))) is not None:
         return polynomial(y, powers)
@@ -288,11 +290,11 @@ bessel_i1_slope = composed("bessel_i1_slope", _bessel_i1_slope,
 # --- Error functions ----------------------------------------------------------------------------------------
 
 
-def _scaled_tail(size: Any, scale: float = 1.0) -> Any:
+def _scaled_tail(size: Any, scale: float = 1.0, eps: float = 0.0) -> Any:
     """exp(x^2) erfc(x) at x = scale * size >= 0."""
     finite = where(eq(size, math.inf), like(1, size), size)
     y = div(sub(finite, 3.75 / scale), add(finite, 3.75 / scale))
-    tail = div(chebyshev(y, _ERFCX), add(mul(finite, 2 * scale), 1))
+    tail = div(chebyshev(y, _ERFCX, eps), add(mul(finite, 2 * scale), 1))
     return where(eq(size, math.inf), like(0, size), tail)
 
 
@@ -331,6 +333,46 @@ def normal_share(x: Any) -> Any:
     tail = mul(_scaled_normal_tail(size), _exp_of_square(size, -0.5))
     middle = add(mul(erf(mul(x, math.sqrt(0.5))), 0.5), 0.5)
     return where(lt(size, 0.65), middle, where(lt(x, 0), tail, sub(1, tail)))
+
+
+class _Tail(NamedTuple):
+    """Of float64 arrays that hold float32 numbers: the share beyond |x|, and that over exp(-x^2 / 2), and the rest."""
+
+    left: Any
+    scaled: Any
+    weight: Any
+    share: Any
+    rest: Any
+
+
+def _tail_in_double(x: Any) -> _Tail:
+    size = abs_(x)
+    scaled = mul(_scaled_tail(size, math.sqrt(0.5), 2.0**-24), 0.5)
+    weight = exponential2(mul(square(x), -0.5 / math.log(2)), 1000.0)
+    share = mul(scaled, weight)
+    return _Tail(lt(x, 0), scaled, weight, share, sub(1, share))
+
+
+def _ndtr_in_double(x: Any) -> Any:
+    tail = _tail_in_double(x)
+    return where(tail.left, tail.share, tail.rest)
+
+
+def _log_ndtr_in_double(x: Any) -> Any:
+    tail = _tail_in_double(x)
+    vanishes = eq(x, -math.inf)
+    scaled = where(vanishes, like(1, x), tail.scaled)
+    base = where(tail.left, scaled, tail.rest)
+    log = logarithm2(base, where(tail.left, sub(scaled, 1), neg(tail.share)))
+    less = where(tail.left, mul(square(x), 0.5), like(0, x))
+    return sub(mul(log, math.log(2)), less)
+
+
+def _log_ndtr_slope_in_double(x: Any) -> Any:
+    """Density over distribution function, whose common factor is left out in the left tail."""
+    tail = _tail_in_double(x)
+    above = where(tail.left, like(1, x), tail.weight)
+    return mul(mul(above, 1 / math.sqrt(2 * math.pi)), div(1, where(tail.left, tail.scaled, tail.rest)))
 
 
 def _log_ndtr(x: Any) -> Any:
@@ -394,8 +436,12 @@ def _erfcx_slope(x: Any, y: Any) -> Any:
 erfcx = composed("erfcx", _erfcx, lambda t, y, x: mul(t, _erfcx_slope(x, y)))
 normal_density = composed("normal_density", lambda x: mul(normal_weight(x), 1 / math.sqrt(2 * math.pi)),
                           lambda t, y, x: neg(mul(t, mul(x, y))))  # fmt: skip
-ndtr = composed("ndtr", normal_share, lambda t, y, x: mul(t, normal_density(x)))
-log_ndtr = composed("log_ndtr", _log_ndtr, lambda t, y, x: mul(t, _log_ndtr_slope(x)))
+ndtr = composed("ndtr", by_size(normal_share, _ndtr_in_double), lambda t, y, x: mul(t, normal_density(x)))
+log_ndtr_slope = composed("log_ndtr_slope", by_size(_log_ndtr_slope, _log_ndtr_slope_in_double),
+                          lambda t, y, x: mul(t, slope_of(_log_ndtr_slope, 0)(x)))  # fmt: skip
+log_ndtr = composed(
+    "log_ndtr", by_size(_log_ndtr, _log_ndtr_in_double), lambda t, y, x: mul(t, log_ndtr_slope(x))
+)
 erfinv = composed("erfinv", _erfinv, lambda t, y, x: mul(t, mul(exp(square(y)), math.sqrt(math.pi) / 2)))
 ndtri = composed("ndtri", _ndtri, lambda t, x, p: div(t, normal_density(x)))
 

@@ -191,7 +191,7 @@ def _positive_zeta(s: Any, q: Any, scale: Any) -> Any:
     return where(eq(q, 0), like(math.inf, q), where(eq(q, math.inf), like(0, q), value))
 
 
-def _zeta_of_reals(s: Any, q: Any, positive: Callable[[Any, Any], Any]) -> Any:
+def _zeta_of_reals(s: Any, q: Any, positive: Callable[[Any, Any], Any], direct: bool) -> Any:
     """A multiple of zeta(s, q) by s, known for q > 0, also for q < 0 and whole s, where the powers are real.
 
     The sum over all whole k of (k + q)^-s does not change with q by whole numbers. So for q < 0 it is the sum from
@@ -216,7 +216,13 @@ def _zeta_of_reals(s: Any, q: Any, positive: Callable[[Any, Any], Any]) -> Any:
         return add(total, where(eq(weight, 0), zero, mul(weight, found)))
 
     negative, after, before, sign = parts(s, q)
-    value = repeat(step, zero, lambda k: lt(k, 1), negative, 3)
+    if direct:
+        midway = and_(eq(after, before), lt(sign, 0))
+        value, of_before, of_rest = [positive(s, x) for x in (where(negative, after, q), before, sub(1, q))]
+        both = where(midway, zero, add(value, mul(sign, of_before)))
+        value = where(negative, sub(both, mul(sign, of_rest)), value)
+    else:  # as in float64 each sum takes many powers
+        value = repeat(step, zero, lambda k: lt(k, 1), negative, 3)
     overflown = where(lt(after, before), like(math.inf, q), mul(sign, math.inf))
     value = where(and_(negative, ne(value, value)), overflown, value)
     pole = where(eq(after, 0), like(math.inf, q), where(eq(s, floor(s)), value, like(math.nan, q)))
@@ -225,12 +231,12 @@ def _zeta_of_reals(s: Any, q: Any, positive: Callable[[Any, Any], Any]) -> Any:
 
 def _zeta(s: Any, q: Any) -> Any:
     if double.is_single(q):
-        return in_float64(lambda s, q: _zeta_by(s, q, double.zeta))(s, q)
-    return _zeta_by(s, q, _plain_zeta)
+        return in_float64(lambda s, q: _zeta_by(s, q, double.zeta, True))(s, q)
+    return _zeta_by(s, q, _plain_zeta, False)
 
 
-def _zeta_by(s: Any, q: Any, positive: Callable[[Any, Any], Any]) -> Any:
-    value = _zeta_of_reals(s, q, positive)
+def _zeta_by(s: Any, q: Any, positive: Callable[[Any, Any], Any], direct: bool) -> Any:
+    value = _zeta_of_reals(s, q, positive, direct)
     value = where(eq(s, 1), like(math.inf, q), where(gt(s, 1), value, like(math.nan, q)))
     return where(ne(q, q), q, value)
 
@@ -258,13 +264,13 @@ def _polygamma(n: Any, x: Any) -> Any:
         return in_float64(_polygamma_in_double)(n, x)
     known, order = _order(n)
     factorial = gamma_of(add(order, 1))
-    value = _zeta_of_reals(add(order, 1), x, lambda s, x: _positive_zeta(s, x, factorial))
+    value = _zeta_of_reals(add(order, 1), x, lambda s, x: _positive_zeta(s, x, factorial), False)
     return where(eq(n, 0), digamma(x), where(known, mul(neg(parity(order)), value), like(math.nan, x)))
 
 
 def _polygamma_in_double(n: Any, x: Any) -> Any:
     known, order = _order(n)
-    value = mul(neg(parity(order)), _zeta_of_reals(add(order, 1), x, double.gamma_times_zeta))
+    value = mul(neg(parity(order)), _zeta_of_reals(add(order, 1), x, double.gamma_times_zeta, True))
     return where(eq(n, 0), double.digamma(x), where(known, value, like(math.nan, x)))
 
 

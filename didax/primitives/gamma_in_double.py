@@ -41,7 +41,7 @@ from didax.primitives.elementwise import (
     square,
     sub,
 )
-from didax.primitives.elementwise.vectorized import exponential2, logarithm2
+from didax.primitives.elementwise.vectorized import exponential2, logarithm2, power_of_share
 from didax.primitives.select import where
 
 _SHIFT = 4  # from here on few terms of the series have the digits of float32
@@ -121,6 +121,13 @@ def _parity(whole: Any) -> Any:
 def sine_of_turn(z: Any) -> Any:
     """sin(pi z) for |z| up to 1/2; also of float32 arrays."""
     return mul(z, polynomial(square(z), _SINE))
+
+
+def turn(x: Any) -> tuple[Any, Any]:
+    """sin(pi x) and cos(pi x)."""
+    whole = _whole(x)
+    z, sign = sub(x, whole), _parity(whole)
+    return mul(sine_of_turn(z), sign), mul(sine_of_turn(sub(0.5, abs_(z))), sign)
 
 
 def _sine_of_turns(x: Any, y: Any = None) -> Any:
@@ -283,7 +290,7 @@ def trigamma(x: Any) -> Any:
     return where(left, sub(square(ratio(math.pi, sine)), value), value)
 
 
-_EULER_MACLAURIN = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600)
+_EULER_MACLAURIN = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000)
 
 
 def zeta(s: Any, q: Any) -> Any:
@@ -299,16 +306,17 @@ def gamma_times_zeta(s: Any, q: Any) -> Any:
 
 
 def _zeta(s: Any, q: Any) -> Power:
-    """q^-s times the sum of (q / (q + k))^s, by six terms and Euler and Maclaurin's formula."""
+    """q^-s times the sum of (q / (q + k))^s, by three terms and Euler and Maclaurin's formula."""
     s, q = min_(s, like(1e38, s)), min_(q, like(1e38, q))
-    powers = [exponential2(mul(s, logarithm2(ratio(q, add(q, k)))), 1000.0) for k in range(1, 7)]
-    first, last = add(q, 6), powers[-1]
+    start = max_(q, like(1e-60, q))
+    powers = [power_of_share(ratio(start, add(start, k)), s) for k in range(1, 4)]
+    first, last = add(q, 3), powers[-1]
     factor, series = ratio(s, first), like(0.5, q)
     for k, coefficient in enumerate(_EULER_MACLAURIN):
         series = add(series, mul(factor, coefficient))
         factor = mul(factor, mul(ratio(add(s, 2 * k + 1), first), ratio(add(s, 2 * k + 2), first)))
     total = mul(last, add(ratio(first, sub(s, 1)), series))
-    total = add(where(lt(last, 1e-30), like(0, q), total), 1)
+    total = add(where(lt(last, 1e-15), like(0, q), total), 1)
     for power in powers[:-1]:
         total = add(total, power)
     exponent = neg(mul(s, logarithm2(q)))
@@ -361,3 +369,57 @@ def binomial(a: Any, b: Any, x: Any, drop: int = 0) -> Power:
     factor = mul(ratio(mul(shares[0], shares[1]), shares[2]), sqrt(ratio(ratio(total, first), last)))
     factor = mul(factor, math.exp(_SHIFT + 1 - drop) / _ROOT)
     return Power(mul(factor, total) if drop else factor, exponent)
+
+
+def log_t_density(z: Any, df: Any) -> Any:
+    """The logarithm of Student's density of df > 0 degrees of freedom at z."""
+    df = min_(df, like(_VAST, df))
+    half = mul(df, 0.5)
+    low, high = add(half, _SHIFT), add(half, _SHIFT + 0.5)
+    inverse = div(1, low)
+    exponent = mul(sub(low, 0.5), logarithm2(mul(high, inverse), mul(inverse, 0.5)))
+    exponent = add(
+        exponent, sub(mul(sub(logarithm2(high), _LOG2_E), 0.5), sub(_stirling(low), _stirling(high)))
+    )
+    factor = mul(_steps(half), div(1, mul(_steps(add(half, 0.5)), sqrt(mul(df, math.pi)))))
+    ratio_ = mul(square(z), div(1, df))
+    power = mul(mul(add(df, 1), 0.5), logarithm2(add(ratio_, 1), ratio_))
+    return mul(sub(add(logarithm2(factor), exponent), power), math.log(2))
+
+
+def t_density_slope(z: Any, df: Any) -> Any:
+    """Its derivative by z, of operations that have derivatives themselves."""
+    df = min_(df, like(_VAST, df))
+    return mul(neg(mul(add(df, 1), z)), div(1, add(df, square(z))))
+
+
+# Of digamma(h + 1/2) - digamma(h) - 1 / (2 h) for h = df / 2, in 1 / df^2, less one factor.
+_FREEDOM = (0.5, -0.25, 0.5, -17 / 8, 31 / 2, -691 / 4)
+
+
+def log_t_density_by_freedom(z: Any, df: Any) -> Any:
+    """Its derivative by df, where two pairs of terms cancel by series."""
+    df = min_(df, like(_VAST, df))
+    inverse = div(1, df)
+    near = sub(digamma_rise(mul(min_(df, like(12, df)), 0.5), like(0.5, df)), inverse)
+    drift = where(lt(12, df), mul(square(inverse), polynomial(square(inverse), _FREEDOM)), near)
+    w = mul(square(z), inverse)
+    share, small = div(1, add(w, 1)), min_(w, like(0.01, w))
+    series = mul(square(small), polynomial(small, (-1 / 2, 2 / 3, -3 / 4, 4 / 5, -5 / 6)))
+    bend = sub(sub(1, share), mul(logarithm2(add(w, 1), w), math.log(2)))  # w / (1 + w) - log(1 + w)
+    bend = where(lt(w, 0.01), series, bend)
+    return mul(add(add(drift, bend), mul(mul(w, share), inverse)), 0.5)
+
+
+def t_density_curve(z: Any, df: Any) -> Any:
+    """The second derivative by df, of operations that have derivatives themselves."""
+    df = min_(df, like(_VAST, df))
+    inverse = div(1, df)
+    half = mul(min_(df, like(12, df)), 0.5)
+    near = add(mul(sub(trigamma(add(half, 0.5)), trigamma(half)), 0.5), square(inverse))
+    terms = [-2 * (k + 1) * c for k, c in enumerate(_FREEDOM)]
+    far = mul(mul(square(inverse), inverse), polynomial(square(inverse), terms))
+    drift = where(lt(12, df), far, near)
+    rest = sub(1, div(1, add(mul(square(z), inverse), 1)))
+    turned = mul(square(inverse), mul(rest, sub(2, rest)))
+    return mul(add(drift, sub(mul(square(rest), inverse), turned)), 0.5)

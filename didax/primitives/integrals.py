@@ -14,6 +14,7 @@ are those of the function. These primitives are loaded with `didax.scipy.special
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,8 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.primitives import elementwise as el
-from didax.primitives.composed import composed, gauss_legendre, iterate, like, polynomial
+from didax.primitives import integrals_in_double as double
+from didax.primitives.composed import composed, gauss_legendre, iterate, like, polynomial, slope_of
 from didax.primitives.elementwise import (
     abs_,
     add,
@@ -42,8 +44,11 @@ from didax.primitives.elementwise import (
     or_,
     sub,
 )
+from didax.primitives.faddeeva import step_of
 from didax.primitives.fitted import chebyshev, normal_share, normal_weight
 from didax.primitives.gamma import digamma, lgamma
+from didax.primitives.gamma_in_double import is_single
+from didax.primitives.narrow import by_size
 from didax.primitives.select import where
 from didax.primitives.special import sinc
 
@@ -115,21 +120,22 @@ def _ci(x: Any) -> Any:
     return where(near, series, far)
 
 
-sine_integral = composed("sine_integral", _si, lambda t, y, x: mul(t, sinc(x)))
-cosine_integral = composed("cosine_integral", _ci, lambda t, y, x: mul(t, div(el.cos(x), x)))
+sine_over = composed(
+    "sine_over", by_size(sinc, double.sine_over), lambda t, y, x: mul(t, slope_of(sinc, 0)(x))
+)
+sine_integral = composed(
+    "sine_integral", by_size(_si, double.sine_integral), lambda t, y, x: mul(t, sine_over(x))
+)
+cosine_integral = composed("cosine_integral", by_size(_ci, double.cosine_integral),
+                           lambda t, y, x: mul(t, div(el.cos(x), x)))  # fmt: skip
 
 # --- Fresnel integrals --------------------------------------------------------------------------------------
 # Below 1 the power series (DLMF 7.6.4, 7.6.6). Above, C + i S = (1 + i) / 2 (1 - exp(i pi x^2 / 2) w(z)) with
-# z = sqrt(pi) / 2 (1 + i) x and Faddeeva's function w (7.5.9, 7.2.3), which is the trapezoidal sum of Note [Faddeeva]:
+# z = sqrt(pi) / 2 (1 + i) x and Faddeeva's function w (7.5.9, 7.2.3), which is the trapezoidal sum of Note
+# [Faddeeva] in `faddeeva.py`:
 # far enough from the real axis it needs no other term.
 
-# Note [Faddeeva]
-# w(z) = i z / pi times the integral of exp(-t^2) / (z^2 - t^2) over all t, for Im z > 0. The trapezoidal rule with
-# step h is exact up to exp(-pi^2 / h^2) but for the poles at +-z, which add 2 exp(-z^2) / (1 -+ exp(-2 pi i z / h)):
-# minus for nodes at k h and plus for nodes at (k + 1/2) h. Of the two the one is taken whose nodes are farther from
-# z. With 12 nodes and h = sqrt(pi / 12) the error is below 1e-15 (Al Azah and Chandler-Wilde, SIAM J. Numer. Anal.,
-# volume 59, 2021).
-STEP = math.sqrt(math.pi / 12)
+STEP = step_of(12)
 MIDPOINTS = [(k + 0.5) * STEP for k in range(12)]
 POINTS = [(k + 1) * STEP for k in range(11)]
 
@@ -204,8 +210,19 @@ def _sum(terms: list[Any]) -> Any:
     return total
 
 
-fresnel_sine = composed("fresnel_sine", lambda x: _fresnel(x)[0], lambda t, y, x: mul(t, _phase(x)[0]))
-fresnel_cosine = composed("fresnel_cosine", lambda x: _fresnel(x)[1], lambda t, y, x: mul(t, _phase(x)[1]))
+def _part(part: int, formula: Callable[[Any], Any], in_double: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return by_size(lambda x: formula(x)[part], lambda x: in_double(x)[part])
+
+
+sine_of_square = composed("sine_of_square", _part(0, _phase, double.phase),
+                          lambda t, y, x: mul(t, mul(mul(x, math.pi), cosine_of_square(x))))  # fmt: skip
+cosine_of_square = composed("cosine_of_square", _part(1, _phase, double.phase),
+                            lambda t, y, x: neg(mul(t, mul(mul(x, math.pi), sine_of_square(x)))))  # fmt: skip
+fresnel_sine = composed(
+    "fresnel_sine", _part(0, _fresnel, double.fresnel), lambda t, y, x: mul(t, sine_of_square(x))
+)
+fresnel_cosine = composed("fresnel_cosine", _part(1, _fresnel, double.fresnel),
+                          lambda t, y, x: mul(t, cosine_of_square(x)))  # fmt: skip
 
 # --- Dawson's integral --------------------------------------------------------------------------------------
 
@@ -241,18 +258,34 @@ def _dawson_sum(x: Any) -> Any:
     return mul(add(total, mul(exp(neg(square)), pole)), math.sqrt(math.pi) / 2)
 
 
+def _asymptotic(order: int, x: Any, large: Any) -> Any:
+    """The derivative of -1 / (2 x^2) - 3 / (4 x^4) - ... of this order, 0 or 1, for large x."""
+    x = where(large, x, like(10, x))
+    inverse = div(1, el.square(x))
+    terms = [-math.prod(range(1, 2 * k, 2)) / 2**k * (-2 * k) ** order for k in range(1, 14)]
+    series = polynomial(inverse, [0, *terms])
+    return div(series, x) if order else series
+
+
 def _dawsn_slope(x: Any) -> Any:
-    """1 - 2 x D(x); for large x its asymptotic series -1 / (2 x^2) - 3 / (4 x^4) - ..., where the terms would
-    cancel.
-    """
+    """1 - 2 x D(x), where that cancels by its asymptotic series."""
     large = gt(abs_(x), 10)
-    inverse = div(1, el.square(where(large, x, like(10, x))))
-    terms = [0, *[-math.prod(range(1, 2 * k, 2)) / 2**k for k in range(1, 14)]]
     middle = where(large, like(1, x), x)
-    return where(large, polynomial(inverse, terms), sub(1, mul(2, mul(middle, dawsn(middle)))))
+    return where(large, _asymptotic(0, x, large), sub(1, mul(2, mul(middle, _dawsn(middle)))))
 
 
-dawsn = composed("dawsn", _dawsn, lambda t, y, x: mul(t, _dawsn_slope(x)))
+def _dawsn_curve(x: Any) -> Any:
+    """-2 D(x) - 2 x D'(x), where that cancels by the same series."""
+    large = gt(abs_(x), 5 if is_single(x) else 10)
+    middle = where(large, like(1, x), x)
+    near = mul(-2, add(dawsn(middle), mul(middle, dawsn_slope(middle))))
+    return where(large, _asymptotic(1, x, large), near)
+
+
+dawsn_slope = composed(
+    "dawsn_slope", by_size(_dawsn_slope, double.dawsn_slope), lambda t, y, x: mul(t, _dawsn_curve(x))
+)
+dawsn = composed("dawsn", by_size(_dawsn, double.dawsn), lambda t, y, x: mul(t, dawsn_slope(x)))
 
 # --- Generalised exponential integrals ----------------------------------------------------------------------
 

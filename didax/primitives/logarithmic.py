@@ -27,6 +27,7 @@ from didax.primitives.elementwise import (
     abs_,
     add,
     and_,
+    atan2,
     div,
     eq,
     exp,
@@ -177,6 +178,22 @@ def _log1p_square_slope(x: Any) -> Any:
 
 
 log1p_square = composed("log1p_square", _log1p_square, lambda t, z, x: mul(t, _log1p_square_slope(x)))
+
+
+# The share of the Cauchy distribution below z, arctan2(1, -z) / pi, and its density. Both are called by `scipy.stats`
+# alone, which computes in float32 at least.
+cauchy_density = composed(
+    "cauchy_density",
+    lambda z: div(1 / math.pi, add(square(z), 1)),
+    lambda t, y, z: neg(mul(t, mul(y, _log1p_square_slope(z)))),
+    eager=lambda z: (1 / math.pi) / (z * z + 1),
+)
+cauchy_share = composed(
+    "cauchy_share",
+    lambda z: mul(atan2(like(1, z), neg(z)), 1 / math.pi),
+    lambda t, y, z: mul(t, cauchy_density(z)),
+    eager=lambda z: np.arctan2(z.dtype.type(1), -z) * (1 / math.pi),
+)
 
 
 def _logit(x: Any) -> Any:

@@ -49,6 +49,12 @@ def in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
     return wide
 
 
+def by_size(formula: Callable[..., Any], in_double: Callable[..., Any]) -> Callable[..., Any]:
+    """The formula; for float32 arrays the other one, of float64 arrays that hold their numbers."""
+    wide = in_float64(in_double)
+    return lambda *xs: wide(*xs) if aval_of(xs[0]).dtype == np.float32 else formula(*xs)
+
+
 def _in_float32(function: Function, most: int) -> Function:
     """The function, which computes floats of at most `most` bytes in float32."""
 

@@ -1,7 +1,7 @@
 """Special functions of complex numbers, and families of functions: `loggamma`, `wofz`, `bessel_jn`, `sph_harm_y`.
 
-They are compositions of the functions of `didax.numpy`, and have the derivatives of these. Read next:
-`didax/primitives/integrals.py`, whose Note [Faddeeva] explains `wofz`.
+Most are compositions of the functions of `didax.numpy`, and have the derivatives of these. Read next:
+`didax/primitives/faddeeva.py`, where `wofz` is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from didax.core.value import Array
 from didax.lax.elementwise import complex as complex_
 from didax.lax.loops import fori_loop
 from didax.numpy.promotion import ArrayLike, as_array, promote_dtypes
-from didax.primitives.integrals import MIDPOINTS, POINTS, STEP
+from didax.primitives import bessel
+from didax.primitives.faddeeva import wofz as _wofz
 
 
 def _inexact(name: str, x: Any, kinds: str = "fc") -> Array:
@@ -149,45 +150,7 @@ def wofz(z: ArrayLike) -> Array:
     if not dtypes.is_inexact(value.dtype):
         value = _inexact("wofz", value)
     value = value.astype(dtypes.complex_dtype(value.dtype))
-    below = value.imag < 0
-    upper = _upper_wofz(dnp.where(below, -value, value))
-    safe = dnp.where(below, value, 0)
-    return dnp.where(below, 2 * _exp_minus_square(safe) - upper, upper)
-
-
-def _exp_minus_square(z: Any) -> Any:
-    x, y = z.real, z.imag
-    return dnp.exp((y - x) * (y + x) - 2j * (x * y)).astype(z.dtype)
-
-
-def _upper_wofz(z: Any) -> Any:
-    """For Im z >= 0."""
-    x, y = abs(z.real), z.imag
-    far = dnp.maximum(x, y) > 1e4
-    middle = dnp.where(far, 1, z)
-    inverse = 1 / dnp.where(far, z, 1)
-    distant = 1j / math.sqrt(math.pi) * inverse * (1 + 0.5 * inverse * inverse)
-    x, y = dnp.where(far, 1, x), dnp.where(far, 0, y)
-    fraction = x / STEP - dnp.floor(x / STEP)
-    above = y >= dnp.maximum(x, math.pi / STEP)  # no pole is left out then
-    at_midpoint = (fraction > 0.25) & (fraction < 0.75) & ~above
-    sums = dnp.where(
-        at_midpoint, _nodes(middle, at_midpoint, POINTS), _nodes(middle, ~at_midpoint, MIDPOINTS)
-    )
-    origin = dnp.where(at_midpoint, 1j * STEP / (math.pi * dnp.where(at_midpoint, middle, 1)), 0)
-    with_pole = ~above & (y < math.pi / STEP)
-    safe = dnp.where(with_pole, middle, 1)
-    wave = dnp.exp(2j * math.pi * safe / STEP).astype(z.dtype)  # of modulus at most 1
-    wave = dnp.where(at_midpoint, -wave, wave)
-    # 1 / (1 +- exp(-2 i pi z / h)) = +-wave / (1 +- wave)
-    pole = dnp.where(with_pole, 2 * _exp_minus_square(safe) * wave / (1 + wave), 0)
-    found = 2j * STEP / math.pi * middle * sums + origin + pole
-    return dnp.where(far, distant, found).astype(z.dtype)
-
-
-def _nodes(z: Any, used: Any, nodes: list[float]) -> Any:
-    square = dnp.where(used, z * z, -1)
-    return sum((math.exp(-(t**2)) / (square - t**2) for t in nodes), dnp.zeros_like(square))
+    return _wofz(value)
 
 
 # --- Bessel functions ---------------------------------------------------------------------------------------
@@ -198,7 +161,8 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     """Return the Bessel functions J_0(z), ..., J_v(z) along a new first axis.
 
     For |z| > max(25, v) by Hankel's expansions of J_0 and J_1 (DLMF 10.17.3) and the recurrence upwards, for smaller z
-    by Miller's recurrence downwards (DLMF 3.6). `n_iter`, the number of its steps in JAX, is accepted.
+    by Miller's recurrence downwards (DLMF 3.6); low orders of float32 numbers by `primitives/bessel.py`. `n_iter`, the
+    number of its steps in JAX, is accepted.
 
     >>> from didax.scipy import special
     >>> special.bessel_jn(0.0, v=1)
@@ -213,7 +177,14 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
         rule = "bessel_jn takes the highest order, an integer of at least 0."
         raise ArgumentError(message(rule, f"v: {v!r:.100}", fix="Pass a Python integer."))
     wide = x.astype(dtypes.at_least_single(x.dtype))
-    out = _bessel_orders(wide, order)
+    if wide.dtype == np.float32 and order <= bessel.MOST:
+        orders = np.arange(order + 1, dtype=np.float32).reshape(-1, *[1] * x.ndim)
+        shape = (order + 1, *x.shape)
+        out = bessel.bessel_j(
+            dnp.broadcast_to(orders, shape), dnp.broadcast_to(wide, shape), most=max(order, 2)
+        )
+    else:
+        out = _bessel_orders(wide, order)
     return out.astype(x.dtype) if x.dtype != wide.dtype else out
 
 

@@ -447,3 +447,49 @@ def test_points_of_one_normal_distribution_are_the_columns_of_one_solve(point, m
         if eqn.primitive.name == "triangular_solve"
     )
     assert solved == (*batch[len(batch) - len(cov) :], 3, 3)  # no factor stands for more than one point
+
+
+def test_gradients_of_densities_are_few_kernels() -> None:
+    """The mask of infinite numbers and what is read twice would be others."""
+    x = np.linspace(-3, 3, 100_000, dtype="float32")
+    for density in (
+        stats.norm.pdf,
+        stats.cauchy.logcdf,
+        stats.laplace.pdf,
+        stats.logistic.cdf,
+        stats.gumbel_l.pdf,
+    ):
+        program = dx.jit(dx.grad(lambda x, density=density: density(x).sum())).lower(x).compile()
+        assert program.as_text().count(" fusion(") <= 2, density
+
+
+def test_students_density_keeps_its_digits_with_its_derivatives() -> None:
+    """Where degrees of freedom are many, two pairs of terms cancel; float32 numbers beside float64."""
+    z = np.concatenate([RNG.normal(size=30), RNG.normal(size=30) * 10 ** RNG.uniform(-3, 2, 30)]).astype(
+        "float32"
+    )
+    df = np.concatenate([RNG.uniform(0.5, 15, 30), 10 ** RNG.uniform(-2, 2, 30)]).astype("float32")
+    by = [(0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1)]
+    for order in by:
+        f: Any = stats.t.logpdf
+        for i in order:
+            f = dx.grad(f, i)
+        found = dx.jit(dx.vmap(f))(z, df)
+        with dx.enable_x64(True):
+            wanted = dx.jit(dx.vmap(f))(z.astype("float64"), df.astype("float64"))
+        np.testing.assert_allclose(found, wanted, 2e-6, 1e-30, err_msg=str(order))
+    far = dx.grad(stats.t.logpdf, 1)(np.float32(2.0), np.float32(1e6))
+    np.testing.assert_allclose(far, (2**4 - 2 * 2**2 - 1) / -4e12, 1e-5)
+    assert dx.grad(stats.t.logpdf)(np.float32(1), np.float32(INF)) == -1
+
+
+def test_shares_of_float32_numbers_are_rounded_once() -> None:
+    x = np.concatenate([RNG.uniform(-12, 8, 200), [0, 40, -40, 1e4, -1e4]]).astype("float32")
+    wide = x.astype("float64")
+    log_share = scipy.stats.norm.logcdf(wide)
+    slope = np.exp(scipy.stats.norm.logpdf(wide) - log_share)
+    for function, wanted in ((stats.norm.cdf, scipy.stats.norm.cdf(wide)), (stats.norm.logcdf, log_share)):
+        np.testing.assert_allclose(dx.jit(function)(x), wanted, 1.2e-7, 1e-37)
+    found = dx.jit(dx.vmap(dx.grad(stats.norm.logcdf)))(x)
+    np.testing.assert_allclose(found[abs(x) < 30], slope[abs(x) < 30], 1.2e-7, 1e-37)
+    assert np.isnan(dx.grad(stats.norm.logcdf)(NAN))

@@ -62,6 +62,14 @@ _EXPONENTIAL = (
     0.9999999999595618, 0.6931471805568324, 0.24022651213498092, 0.05550410906325866, 0.009618025613318041,
     0.0013333478473686068, 0.000154697292141169, 1.5303700711232526e-05,
 )  # fmt: skip
+# The last two with fewer terms, to 2**-37 and 2**-29.
+_SHORT_LOGARITHM = (
+    2.8853900817900784, 0.9617966733522384, 0.5770835828995374, 0.4116728469972594, 0.3407276668616344,
+)  # fmt: skip
+_SHORT_EXPONENTIAL = (
+    1.0000000005572272, 0.6931472057294706, 0.24022646857777252, 0.055503287944054805, 0.009618493331027666,
+    0.0013399924786267948, 0.00015344496482465775,
+)  # fmt: skip
 _MANTISSA = 52  # the bits of a float64 number below those of its exponent
 _WHOLE = 1.5 * 2.0**_MANTISSA  # added to a small number, it leaves the nearest integer in the lowest bits
 
@@ -189,6 +197,20 @@ def logarithm2(x: Any, excess: Any = None) -> Any:
     value = add(whole, mul(s, _polynomial(square(s), _LOGARITHM)))
     value = where(lt(x, math.inf), value, x)
     return where(eq(x, 0.0), _like(-math.inf, x), value)
+
+
+def power_of_share(r: Any, s: Any) -> Any:
+    """r ** s for 0 < r <= 1 and s >= 0, to 2**-27 of the sum of it and 1; no less than 2**-60."""
+    one, root = (int(np.float64(v).view(np.int64)) for v in (1.0, math.sqrt(0.5)))
+    exponent = shift_right_logical(add(_bits(r), one - root), _MANTISSA)
+    over = sub(_number(add(sub(_bits(r), shift_left(exponent, _MANTISSA)), one)), 1.0)
+    y = mul(over, div(1.0, add(over, 2.0)))
+    whole = sub(_number(or_(exponent, int(np.float64(2.0**_MANTISSA).view(np.int64)))), 2.0**_MANTISSA + 1023)
+    power = mul(s, add(whole, mul(y, _polynomial(square(y), _SHORT_LOGARITHM))))
+    power = where(lt(power, -60.0), _like(-60.0, r), power)
+    whole = _round(power)
+    fraction = _polynomial(sub(power, whole), _SHORT_EXPONENTIAL)
+    return _number(add(_bits(fraction), shift_left(_bits(add(whole, _WHOLE)), _MANTISSA)))
 
 
 def _bits(x: Any) -> Any:

@@ -56,9 +56,6 @@ _OUTSIDE = {"logpdf": (-math.inf, -math.inf), "logpmf": (-math.inf, -math.inf), 
             "cdf": (0.0, 1.0), "sf": (1.0, 0.0), "logcdf": (-math.inf, 0.0), "logsf": (0.0, -math.inf)}  # fmt: skip
 
 
-_COMPLEMENTS = {"logcdf": ("cdf", "sf"), "logsf": ("sf", "cdf")}
-
-
 class Distribution(types.ModuleType):
     """The functions of one distribution, under the name of the module that JAX has for it."""
 
@@ -111,26 +108,31 @@ def continuous(
 
         def function(x: Any, *rest: Any) -> Any:
             *shapes, loc, scale = rest
-            ok = valid(*shapes) & (scale > 0)
+            moved = not (_is_known(loc) and _is_known(scale))
+            ok = valid(*shapes)
+            if moved:
+                ok = ok & (scale > 0)
             if of_share:
                 inside = (x >= 0) & (x <= 1)
-                value = loc + scale * formula(dnp.where(inside, x, 0.5), *shapes)
+                value = formula(dnp.where(inside, x, 0.5), *shapes)
+                value = loc + scale * value if moved else value
                 return dnp.where(ok & inside, value, math.nan)
             low, high = support(*shapes)
-            z = (x - loc) / scale
+            z = (x - loc) / scale if moved else x
             value = _on_support(
                 "logpdf" if kind == "pdf" else kind, formula, z, shapes, low, high, _between(low, high)
             )
-            if (
-                kind == "pdf"
-            ):  # in halves: where scale is tiny, exp(value) may vanish although the density is large
+            if kind == "pdf" and moved:
+                # In halves: where scale is tiny, exp(value) may vanish although the density is large.
                 half = dnp.exp(0.5 * value)
                 value = half / scale * half
-            elif kind == "logpdf":
+            elif kind == "pdf":
+                value = dnp.exp(value)
+            elif kind == "logpdf" and moved:
                 value = value - dnp.log(scale)
             if periodic:
                 ok = ok & dnp.isfinite(x)
-            return dnp.where(ok, value, math.nan)
+            return value if ok is True else dnp.where(ok, value, math.nan)
 
         return _public(name, kind, [share if of_share else "x", *names], {"loc": 0, "scale": 1}, function)
 
@@ -160,7 +162,7 @@ def discrete(
         def function(k: Any, *rest: Any) -> Any:
             *shapes, loc = rest
             low, high = support(*shapes)
-            z = k - loc
+            z = k if _is_known(loc) else k - loc
             whole = dnp.floor(z)
             value = _on_support(kind, formula, whole, shapes, low, high, low)
             if kind in ("logpmf", "pmf"):
@@ -176,31 +178,22 @@ def _standard(kind: str, formulas: dict[str, Formula]) -> Formula:
     """The formula of a function, or that of one it follows from."""
     if kind in formulas:
         return formulas[kind]
-    if kind in _COMPLEMENTS and {"cdf", "sf"} <= formulas.keys():
-        return log_of_smaller(*[formulas[source] for source in _COMPLEMENTS[kind]])
     source, step = next((source, step) for source, step in _DERIVED[kind] if source in formulas)
     return lambda *args: step(formulas[source](*args))
-
-
-def log_of_smaller(share: Formula, rest: Formula) -> Formula:
-    """log(share) for shares that sum to 1, by whichever is smaller: near 1 a share does not say what is missing."""
-
-    def formula(*args: Any) -> Any:
-        p, q = share(*args), rest(*args)
-        small = p < 0.5
-        return dnp.where(small, dnp.log(dnp.where(small, p, 1)), dnp.log1p(-dnp.where(small, 0, q)))
-
-    return formula
 
 
 def _on_support(
     kind: str, formula: Formula, z: Any, shapes: Sequence[Any], low: Any, high: Any, inside: Any
 ) -> Any:
     """The formula where `z` is in the support and finite; elsewhere it sees `inside`, and what holds there counts."""
+    under, over = _OUTSIDE[kind]
+    if _is_known(low) and _is_known(high) and math.isinf(low) and math.isinf(high):
+        infinite = dnp.isinf(z)
+        ends = under if under == over else dnp.where(z > 0, over, under)
+        return dnp.where(infinite, ends, formula(dnp.where(infinite, inside, z), *shapes))
     below, above = _beyond(z < low, z == -math.inf, low), _beyond(z > high, z == math.inf, high)
     value = formula(dnp.where(below | above, inside, z), *shapes)
     value = dnp.where(dnp.isnan(z), z, value)
-    under, over = _OUTSIDE[kind]
     if under == over:  # one choice: each mask that the derivative reads, too, is a kernel
         return dnp.where(below | above, under, value)
     return dnp.where(below, under, dnp.where(above, over, value))
@@ -246,8 +239,14 @@ def _public(
         bound.apply_defaults()
         values = [dnp.asarray(x) for x in promote_dtypes(f"{name}.{kind}", *bound.args, to_inexact=True)]
         dtype = values[0].dtype
-        if (wide := dtypes.at_least_single(dtype)) != dtype:  # the steps of 16 bits overflow and lose digits
-            return function(*[x.astype(wide) for x in values]).astype(dtype)
+        wide = dtypes.at_least_single(dtype)  # the steps of 16 bits overflow and lose digits
+        if wide != dtype:
+            values = [x.astype(wide) for x in values]
+        for i, default in enumerate(defaults.values(), len(arguments)):
+            if _is_known(bound.args[i]) and bound.args[i] == default:
+                values[i] = default  # a Python number, of which nothing is computed
+        if wide != dtype:
+            return function(*values).astype(dtype)
         out = function(*values)
         return out if out.weak_type == values[0].weak_type else out.astype(dtype)
 

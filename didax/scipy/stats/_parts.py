@@ -38,12 +38,20 @@ log_poisson = _density("log_poisson", 2)
 log_gamma_density = _density("log_gamma_density", 2)
 log_binomial = _density("log_binomial", 3)
 log_beta_density = _density("log_beta_density", 3)
+log_t_density = _density("log_t_density", 2)
 log1p_square = ufunc(
     "log1p_square",
     1,
     "log(1 + z^2), which does not overflow.",
     operands="inexact",
     f=logarithmic.log1p_square,
+)
+cauchy_share = ufunc(
+    "cauchy_share",
+    1,
+    "arctan2(1, -z) / pi, with the digits of small shares.",
+    operands="inexact",
+    f=logarithmic.cauchy_share,
 )
 
 

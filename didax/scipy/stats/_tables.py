@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 import didax.numpy as dnp
 from didax.nn.activations import log1mexp
 from didax.primitives.gamma import stirling
@@ -40,6 +42,7 @@ from didax.scipy.stats._gamma_and_beta import (
 )
 from didax.scipy.stats._parts import (
     LOG_2PI,
+    cauchy_share,
     exp_or_inf,
     log1mexp_of_exp,
     log1p_square,
@@ -49,6 +52,7 @@ from didax.scipy.stats._parts import (
     log_mass,
     log_poisson,
     log_ratio,
+    log_t_density,
     logistic_cdf,
     one_minus_exp,
     power_of_size,
@@ -84,14 +88,23 @@ def _cauchy_ppf(q: Any) -> Any:
     """tan(pi (q - 1/2)), near the ends by their distances."""
     inner = (q > 0) & (q < 1)
     middle = abs(q - 0.5) < 0.25
-    tail = dnp.where(inner & ~middle, dnp.where(q > 0.5, 1 - q, q), 0.25)
-    far = 1 / dnp.tan(math.pi * tail)
-    value = dnp.where(middle, dnp.tan(math.pi * dnp.where(middle, q - 0.5, 0)), dnp.where(q > 0.5, far, -far))
-    return dnp.where(inner, value, dnp.where(q > 0.5, math.inf, -math.inf))
+    distance = dnp.where(middle, q - 0.5, dnp.where(inner, dnp.where(q > 0.5, 1 - q, q), 0.25))
+    slope = dnp.tan(math.pi * distance)
+    far = 1 / dnp.where(middle, 1, dnp.where(q > 0.5, slope, -slope))
+    return dnp.where(inner, dnp.where(middle, slope, far), dnp.where(q > 0.5, math.inf, -math.inf))
+
+
+def _cauchy_logcdf(z: Any) -> Any:
+    """By the smaller of cdf and sf."""
+    below = z < 0
+    tail = cauchy_share(dnp.where(below, z, -z))
+    return dnp.where(below, dnp.log(tail), dnp.log1p(-tail))
 
 
 def _t_logpdf(z: Any, df: Any) -> Any:
     """By Stirling's series for large df: log(gamma((df + 1) / 2) / gamma(df / 2)) is nearly log(df / 2) / 2."""
+    if z.dtype == np.float32:
+        return log_t_density(z, df)
     df = dnp.minimum(df, 1e20)  # from there on, at infinity too, it is the normal distribution
     large = df > 20
     half = dnp.where(large, 0.5 * df, 10)
@@ -154,9 +167,9 @@ CONTINUOUS: list[Distribution] = [
         logpdf=beta_logpdf, cdf=lambda z, a, b: betainc(a, b, z), sf=beta_sf, logcdf=beta_logcdf,
         logsf=beta_logsf),
     continuous(
-        "cauchy", "The Cauchy distribution.", also="pdf logcdf logsf",
-        logpdf=lambda z: -math.log(math.pi) - log1p_square(z), cdf=lambda z: dnp.arctan2(1, -z) / math.pi,
-        sf=lambda z: dnp.arctan2(1, z) / math.pi, ppf=_cauchy_ppf, isf=lambda q: -_cauchy_ppf(q)),
+        "cauchy", "The Cauchy distribution.", also="pdf",
+        logpdf=lambda z: -math.log(math.pi) - log1p_square(z), cdf=cauchy_share, sf=lambda z: cauchy_share(-z),
+        logcdf=_cauchy_logcdf, logsf=lambda z: _cauchy_logcdf(-z), ppf=_cauchy_ppf, isf=lambda q: -_cauchy_ppf(q)),
     continuous(
         "gennorm", "The generalised normal distribution, exp(-|x|^beta).", "beta", valid=_positive, cdf=_gennorm_cdf,
         logpdf=lambda z, beta: -LOG_2 - gammaln(1 + 1 / beta) - power_of_size(z, beta)),
