@@ -20,7 +20,7 @@ import numpy as np
 
 from didax.core.avals import aval_of
 from didax.primitives import gamma_in_double as double
-from didax.primitives.composed import composed, like, polynomial, repeat, slope_of
+from didax.primitives.composed import composed, derivatives, like, polynomial, repeat, slope_of, slopes
 from didax.primitives.elementwise import (
     RoundingMethod,
     abs_,
@@ -239,12 +239,16 @@ def _plain_zeta(s: Any, q: Any) -> Any:
     return _positive_zeta(s, q, like(1, q))
 
 
-def _zeta_by_exponent(inside: Callable[[Any, Any], Any], at_pole: float) -> Callable[[Any, Any], Any]:
+_slope_of_zeta = slopes("s", lambda by: slope_of(_plain_zeta, 0))
+
+
+def _zeta_by_exponent(by: str) -> Callable[[Any, Any], Any]:
     """A derivative by s for s > 1 and q > 0. For q < 0, where zeta is known for whole s only, there is none."""
 
     def derivative(s: Any, q: Any) -> Any:
         valid = and_(and_(gt(s, 1), lt(s, math.inf)), gt(q, 0))
-        value = inside(where(valid, s, like(2, s)), where(valid, q, like(1, q)))
+        value = _slope_of_zeta(by)(where(valid, s, like(2, s)), where(valid, q, like(1, q)))
+        at_pole = math.inf if len(by) % 2 == 0 else -math.inf
         edge = where(and_(eq(s, 1), ge(q, 0)), like(at_pole, q), like(math.nan, q))
         edge = where(and_(gt(s, 1), eq(q, 0)), like(math.inf, q), edge)
         return where(valid, value, edge)
@@ -303,22 +307,17 @@ polygamma = composed(
     no_derivative("polygamma", "order"),
     lambda t, y, n, x: mul(t, polygamma(add(n, 1), x)),
 )
-# By q they are -s times themselves at s + 1, and what the derivative by s makes of that.
-zeta_curve = composed(
-    "zeta_curve",
-    _zeta_by_exponent(slope_of(slope_of(_plain_zeta, 0), 0), math.inf),
-    no_derivative("zeta_curve", "exponent"),
-    lambda t, y, s, q: neg(mul(t, add(mul(2, zeta_slope(add(s, 1), q)), mul(s, zeta_curve(add(s, 1), q))))),
-)
-zeta_slope = composed(
-    "zeta_slope",
-    _zeta_by_exponent(slope_of(_plain_zeta, 0), -math.inf),
-    lambda t, y, s, q: mul(t, zeta_curve(s, q)),
-    lambda t, y, s, q: neg(mul(t, add(zeta(add(s, 1), q), mul(s, zeta_slope(add(s, 1), q))))),
-)
+
+
+def _zeta_by_q(s: Any, q: Any) -> Any:
+    return neg(mul(s, zeta(add(s, 1), q)))
+
+
+_zeta_grad = derivatives("zeta_grad", "s", _zeta_by_exponent, _zeta_by_q)
+zeta_grad_s, zeta_grad_ss = map(_zeta_grad, ("s", "ss"))
 zeta = composed(
     "zeta",
     _zeta,
-    lambda t, y, s, q: mul(t, zeta_slope(s, q)),
-    lambda t, y, s, q: neg(mul(t, mul(s, zeta(add(s, 1), q)))),
+    lambda t, y, s, q: mul(t, zeta_grad_s(s, q)),
+    lambda t, y, s, q: mul(t, _zeta_by_q(s, q)),
 )
