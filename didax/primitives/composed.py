@@ -130,7 +130,7 @@ def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
     """c0 + c1 x + c2 x^2 + ..., by Horner's scheme."""
     total = like(coefficients[-1], x)
     for c in coefficients[-2::-1]:
-        total = add(mul(total, x), c)
+        total = add(mul(total, x), c) if c else mul(total, x)
     return total
 
 
