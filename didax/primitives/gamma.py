@@ -149,7 +149,8 @@ def _lgamma(x: Any) -> Any:
     sine = double.sine_of_turn(z) if double.is_single(z) else sin(mul(z, math.pi))
     mirrored = sub(neg(log(mul(mul(abs_(sine), size), 1 / math.pi))), value)
     value = where(or_(ge(x, 0), small), value, mirrored)
-    return where(eq(size, math.inf), size, value)
+    pole = and_(eq(z, 0), le(x, 0))
+    return where(or_(pole, eq(size, math.inf)), like(math.inf, x), value)
 
 
 def _log_by_stirling(x: Any) -> Any:
@@ -235,7 +236,8 @@ def _zeta(s: Any, q: Any) -> Any:
 def _zeta_by(s: Any, q: Any, positive: Callable[[Any, Any], Any]) -> Any:
     value = _zeta_of_reals(s, q, positive)
     value = where(eq(s, 1), like(math.inf, q), where(gt(s, 1), value, like(math.nan, q)))
-    return where(ne(q, q), q, value)
+    vanishes = and_(gt(s, 1), or_(and_(gt(s, 1e30), gt(q, 1)), eq(q, math.inf)))
+    return where(ne(q, q), q, where(vanishes, like(0, q), value))
 
 
 def _plain_zeta(s: Any, q: Any) -> Any:

@@ -300,7 +300,7 @@ def gamma_times_zeta(s: Any, q: Any) -> Any:
 
 def _zeta(s: Any, q: Any) -> Power:
     """q^-s times the sum of (q / (q + k))^s, by six terms and Euler and Maclaurin's formula."""
-    s, q = min_(s, like(1e38, s)), min_(q, like(1e38, q))
+    s, q = min_(s, like(1e39, s)), min_(q, like(1e39, q))
     powers = [exponential2(mul(s, logarithm2(ratio(q, add(q, k)))), 1000.0) for k in range(1, 7)]
     first, last = add(q, 6), powers[-1]
     factor, series = ratio(s, first), like(0.5, q)

@@ -102,7 +102,8 @@ def _poch_at_poles(z: Any, m: Any, quotient: Any) -> Any:
     value = where(mirrored, mul(value, parity(m)), value)
     value = where(and_(from_pole, not_(to_pole)), like(0, z), value)
     value = where(and_(to_pole, not_(or_(from_pole, eq(total, m)))), like(math.inf, z), value)
-    return where(eq(m, 0), like(1, z), value)
+    value = where(eq(m, 0), like(1, z), value)
+    return where(eq(total, total), value, like(math.nan, z))
 
 
 def _quotient_in_double(over: Any, under: Any, m: Any, lost: Any) -> Any:
