@@ -248,7 +248,7 @@ def primitives_in(jaxpr: Jaxpr) -> Iterator[Primitive]:
 # Derivatives of zeta by its exponent, and second derivatives by parameters, are tried where rows of the functions
 # themselves are differentiated twice, and those of samples in random/test_distributions.py.
 WITHOUT_A_ROW = {
-    *("zeta_slope", "zeta_curve", "igamma_grad_aa", "random_gamma_grad_a", "log_random_gamma_grad_a"),
+    *("zeta_grad_s", "zeta_grad_ss", "igamma_grad_aa", "random_gamma_grad_a", "log_random_gamma_grad_a"),
     *[f"hyp1f1_grad_{by}" for by in ("aa", "ab", "bb")],
     *[f"hyp2f1_grad_{by}" for by in ("aa", "ab", "ac", "bb", "bc", "cc")],
     "exported_call",

@@ -96,11 +96,11 @@ def _log_of_beta(a: Any, b: Any) -> Any:
 
 def _betaln(a: Any, b: Any) -> Any:
     a, b, _, limit = _from_poles(a, b)
-    return where(eq(limit, 1), _log_of_beta(a, b), log(limit))
+    return where(eq(limit, 1), _log_of_beta(a, b), log(abs_(limit)))
 
 
 def _from_poles(a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
-    """Arguments of the same |B(a, b)| away from poles of Gamma, the sign of B(a, b), its limit: 0, inf, or 1 for none.
+    """Arguments of the same |B(a, b)| away from poles of Gamma, the sign of B(a, b), its limit or 1 if it has none.
 
     Where a and a + b are poles but b is not, B(a, b) is (-1)^b B(1 - a - b, b), whose factors are finite.
     """
@@ -111,6 +111,8 @@ def _from_poles(a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
     sign = where(mirrored, parity(b), like(1, a))
     limit = where(and_(pole, not_(mirrored)), like(math.inf, a), like(1, a))
     limit = where(and_(vanishes, not_(pole)), like(0, a), limit)
+    endless = or_(eq(a, -math.inf), and_(eq(b, math.inf), and_(lt(a, 0), not_(pole))))
+    limit = where(endless, mul(parity(floor(a)), math.inf), limit)
     return where(mirrored, sub(sub(1, a), b), a), b, sign, limit
 
 

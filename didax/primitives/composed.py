@@ -88,11 +88,49 @@ def slope_of(function: Callable[..., Any], i: int) -> Callable[..., Any]:
     return slope
 
 
+Formula = Callable[..., Any]
+
+
+def slopes(parameters: str, first: Callable[[str], Formula]) -> Callable[[str], Formula]:
+    """Formulas of derivatives by parameters: `first("b")` is that by `b`, and those of higher order are its slopes."""
+
+    @functools.cache
+    def formula(by: str) -> Formula:
+        return first(by) if len(by) == 1 else slope_of(formula(by[:-1]), parameters.index(by[-1]))
+
+    return formula
+
+
+def derivatives(
+    name: str, parameters: str, formula: Callable[[str], Formula], by_last: Formula
+) -> Callable[[str], Elementwise]:
+    """The derivatives of an operation by its operands but the last one, as operations made when they are asked for.
+
+    `derivatives("f_grad", "ab", ...)("aab")` is f_grad_aab, the derivative by `a` twice and by `b`, lowered as
+    `formula("aab")`. `by_last` is the derivative of the operation by its last operand, a function of all operands whose
+    derivatives by the parameters are known: they are those by the last operand of what is made.
+    """
+
+    @functools.cache
+    def by_last_and(by: str) -> Formula:
+        return slope_of(by_last_and(by[:-1]), parameters.index(by[-1])) if by else by_last
+
+    @functools.cache
+    def derivative(by: str) -> Elementwise:
+        def rule(further: str) -> Formula:
+            return lambda t, y, *xs: mul(t, derivative("".join(sorted(by + further)))(*xs))
+
+        rule_by_last = lambda t, y, *xs: mul(t, by_last_and(by)(*xs))
+        return composed(f"{name}_{by}", formula(by), *map(rule, parameters), rule_by_last)
+
+    return derivative
+
+
 def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
     """c0 + c1 x + c2 x^2 + ..., by Horner's scheme."""
     total = like(coefficients[-1], x)
     for c in coefficients[-2::-1]:
-        total = add(mul(total, x), c)
+        total = add(mul(total, x), c) if c else mul(total, x)
     return total
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.primitives import gamma_in_double as double
-from didax.primitives.composed import composed, like, polynomial, slope_of
+from didax.primitives.composed import composed, like, polynomial
 from didax.primitives.convert import reduce_precision_p
 from didax.primitives.elementwise import (
     abs_,
@@ -45,8 +45,8 @@ from didax.primitives.elementwise import (
     square,
     sub,
 )
-from didax.primitives.gamma import digamma, gamma_of, lgamma, stirling
-from didax.primitives.gamma_quotients import deviance, digamma_drop, sum_and_error
+from didax.primitives.gamma import digamma, gamma_of, lgamma, stirling, trigamma
+from didax.primitives.gamma_quotients import deviance, digamma_drop, sum_and_error, trigamma_drop
 from didax.primitives.logarithmic import times_logarithm
 from didax.primitives.narrow import in_float64
 from didax.primitives.select import where
@@ -215,11 +215,20 @@ def _slope_by(first: bool, drop: int) -> Any:
     def slope(a: Any, b: Any, x: Any) -> Any:
         return in_float64(in_double)(a, b, x) if double.is_single(x) else formula(a, b, x)
 
-    def by(i: int) -> Any:
-        return lambda t, y, *xs: mul(t, slope_of(formula, i)(*xs))
+    # log(x) - digamma(a + 1 - drop) + digamma(a + b + 1 - drop), or that of b, a and 1 - x
+    def by_own(near: Any, far: Any) -> Any:
+        return neg(trigamma_drop(add(near, 1 - drop), far))
 
+    def by_other(near: Any, far: Any) -> Any:
+        return trigamma(add(add(near, 1 - drop), far))
+
+    rules = [
+        lambda t, y, a, b, x: mul(t, by_own(a, b) if first else by_other(b, a)),
+        lambda t, y, a, b, x: mul(t, by_other(a, b) if first else by_own(b, a)),
+        lambda t, y, a, b, x: div(t, x if first else sub(x, 1)),
+    ]
     name = f"{'log_beta_density' if drop else 'log_binomial'}_by_{'first' if first else 'second'}"
-    return composed(name, slope, *map(by, range(3)))
+    return composed(name, slope, *rules)
 
 
 SLOPES = {(first, drop): _slope_by(first, drop) for first in (True, False) for drop in (0, 1)}

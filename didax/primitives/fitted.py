@@ -479,7 +479,7 @@ def _expi(x: Any) -> Any:
     middle = where(left, like(1, x), where(near, x, like(1, x)))
     far = where(near, like(6, x), x)
     right = _times_exp(far, lambda far: div(chebyshev(sub(div(12, far), 1), _EI_FAR), far))
-    right = where(eq(far, math.inf), far, right)
+    right = where(gt(far, 1e5), like(math.inf, x), right)
     inside = where(near, add(_singular(middle), _entire(middle)), right)
     return where(left, neg(_exp1_far(where(left, neg(x), like(1, x)))), inside)
 

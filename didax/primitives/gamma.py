@@ -12,6 +12,7 @@ is Stirling's x^(x - 1/2) exp(-x) of the exact x. Read next: `gamma_quotients.py
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -20,18 +21,20 @@ import numpy as np
 
 from didax.core.avals import aval_of
 from didax.primitives import gamma_in_double as double
-from didax.primitives.composed import composed, like, polynomial, repeat, slope_of
+from didax.primitives.composed import composed, derivatives, like, polynomial, repeat, slope_of, slopes
 from didax.primitives.elementwise import (
     RoundingMethod,
     abs_,
     add,
     and_,
+    cos,
     div,
     eq,
     exp,
     floor,
     ge,
     gt,
+    le,
     log,
     log1p,
     lt,
@@ -47,7 +50,7 @@ from didax.primitives.elementwise import (
     square,
     sub,
 )
-from didax.primitives.families import unary
+from didax.primitives.families import Elementwise, unary
 from didax.primitives.narrow import in_float64
 from didax.primitives.select import where
 from didax.xla.lowering import lower_function
@@ -146,7 +149,8 @@ def _lgamma(x: Any) -> Any:
     sine = double.sine_of_turn(z) if double.is_single(z) else sin(mul(z, math.pi))
     mirrored = sub(neg(log(mul(mul(abs_(sine), size), 1 / math.pi))), value)
     value = where(or_(ge(x, 0), small), value, mirrored)
-    return where(eq(size, math.inf), size, value)
+    pole = and_(eq(z, 0), le(x, 0))
+    return where(or_(pole, eq(size, math.inf)), like(math.inf, x), value)
 
 
 def _log_by_stirling(x: Any) -> Any:
@@ -157,7 +161,7 @@ def _log_by_stirling(x: Any) -> Any:
 # --- Zeta functions -----------------------------------------------------------------------------------------
 # By Euler and Maclaurin's formula: the first terms of the sum, and for the others their integral, half of the first of
 # them, and a series of derivatives, whose coefficients B(2 k) / (2 k)! are these.
-_BERNOULLI = [
+BERNOULLI = [
     1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600,
     -3617 / 10670622842880000, 43867 / 5109094217170944000, -174611 / 802857662698291200000,
 ]  # fmt: skip
@@ -173,7 +177,7 @@ def _relative_zeta(s: Any, q: Any) -> Any:
     first = add(q, count)
     power = pow_(div(q, first), s)
     factor, series = div(s, first), like(0, q)
-    for k, coefficient in enumerate(_BERNOULLI[:order]):
+    for k, coefficient in enumerate(BERNOULLI[:order]):
         series = add(series, mul(factor, coefficient))
         factor = mul(factor, mul(div(add(s, 2 * k + 1), first), div(add(s, 2 * k + 2), first)))
     rest = mul(power, add(add(div(first, sub(s, 1)), 0.5), series))
@@ -238,19 +242,24 @@ def _zeta(s: Any, q: Any) -> Any:
 def _zeta_by(s: Any, q: Any, positive: Callable[[Any, Any], Any], direct: bool) -> Any:
     value = _zeta_of_reals(s, q, positive, direct)
     value = where(eq(s, 1), like(math.inf, q), where(gt(s, 1), value, like(math.nan, q)))
-    return where(ne(q, q), q, value)
+    vanishes = and_(gt(s, 1), or_(and_(gt(s, 1e30), gt(q, 1)), eq(q, math.inf)))
+    return where(ne(q, q), q, where(vanishes, like(0, q), value))
 
 
 def _plain_zeta(s: Any, q: Any) -> Any:
     return _positive_zeta(s, q, like(1, q))
 
 
-def _zeta_by_exponent(inside: Callable[[Any, Any], Any], at_pole: float) -> Callable[[Any, Any], Any]:
+_slope_of_zeta = slopes("s", lambda by: slope_of(_plain_zeta, 0))
+
+
+def _zeta_by_exponent(by: str) -> Callable[[Any, Any], Any]:
     """A derivative by s for s > 1 and q > 0. For q < 0, where zeta is known for whole s only, there is none."""
 
     def derivative(s: Any, q: Any) -> Any:
         valid = and_(and_(gt(s, 1), lt(s, math.inf)), gt(q, 0))
-        value = inside(where(valid, s, like(2, s)), where(valid, q, like(1, q)))
+        value = _slope_of_zeta(by)(where(valid, s, like(2, s)), where(valid, q, like(1, q)))
+        at_pole = math.inf if len(by) % 2 == 0 else -math.inf
         edge = where(and_(eq(s, 1), ge(q, 0)), like(at_pole, q), like(math.nan, q))
         edge = where(and_(gt(s, 1), eq(q, 0)), like(math.inf, q), edge)
         return where(valid, value, edge)
@@ -289,8 +298,59 @@ def _lower_digamma(ctx: Any, x: Any) -> Any:
     return lower_function(ctx, in_float64(double.digamma), [x])[0]
 
 
-def _trigamma(x: Any) -> Any:
-    return in_float64(double.trigamma)(x) if double.is_single(x) else polygamma(like(1, x), x)
+def polygamma_terms(n: int, single: bool) -> list[tuple[int, list[float]]]:
+    """Numbers k and polynomials p: (-1)^(n + 1) polygamma(n, x) is the sum of p(1 / (x + k)), for n > 0 and x > 0.
+
+    The last is the asymptotic series, the others are of the recurrence. With the digits of float64, or of numbers that
+    are rounded to float32 if `single`.
+    """
+    count, order = (6, 5) if single else (10, 10)
+    series = [0.0] * n + [math.factorial(n - 1), math.factorial(n) / 2]
+    for k, c in enumerate(BERNOULLI[:order]):
+        series += [c * math.factorial(n + 2 * k + 1), 0.0]
+    step = [0.0] * (n + 1) + [math.factorial(n)]
+    return [*((k, step) for k in range(count)), (count, series[:-1])]
+
+
+def mirrored(x: Any) -> Any:
+    """1 - x for negative x."""
+    return where(lt(x, 0), sub(1, x), x)
+
+
+def polygamma_from(n: int, x: Any, value: Any) -> Any:
+    """polygamma(n, x), from that of `mirrored(x)`, times (-1)^(n + 1).
+
+    The n-th derivative of pi cot(pi x) is (-1)^n polygamma(n, 1 - x) - polygamma(n, x).
+    """
+    below, whole = lt(x, 0), round_(x, rounding_method=RoundingMethod.TO_NEAREST_EVEN)
+    z = mul(sub(x, whole), math.pi)
+    of_cotangent = np.polynomial.Polynomial([0, 1])
+    for _ in range(n):
+        of_cotangent = of_cotangent.deriv() * np.polynomial.Polynomial([-1, 0, -1])
+    slope = mul(polynomial(div(cos(z), sin(z)), list(of_cotangent.coef)), math.pi ** (n + 1))
+    found = where(below, sub(neg(value), slope), value if n % 2 else neg(value))
+    return where(and_(le(x, 0), eq(x, whole)), like(math.inf if n % 2 else -math.inf, x), found)
+
+
+def _polygamma_of_order(n: int, single: bool, x: Any) -> Any:
+    size, value = mirrored(x), like(0, x)
+    for k, p in polygamma_terms(n, single):
+        value = add(value, polynomial(div(1, add(size, k)), p))
+    return polygamma_from(n, x, value)
+
+
+@functools.cache
+def polygamma_of(n: int) -> Elementwise:
+    """polygamma(n, x) for a known order n > 0, without loops."""
+
+    def formula(x: Any) -> Any:
+        single = double.is_single(x)
+        if n == 1 and single:
+            return in_float64(double.trigamma)(x)
+        return in_float64(functools.partial(_polygamma_of_order, n, single))(x)
+
+    name = f"polygamma_{n}" if n > 1 else "trigamma"
+    return composed(name, formula, lambda t, y, x: mul(t, polygamma_of(n + 1)(x)))
 
 
 # --- The primitives -----------------------------------------------------------------------------------------
@@ -300,7 +360,7 @@ digamma = unary(
     "digamma", hlo="digamma", lower=_lower_digamma, accepts="f", jvp=lambda t, y, x: mul(t, trigamma(x))
 )
 digamma.widens_halves = True
-trigamma = composed("trigamma", _trigamma, lambda t, y, x: mul(t, polygamma(like(2, x), x)))
+trigamma = polygamma_of(1)
 gamma = composed("gamma", gamma_of, lambda t, y, x: mul(t, mul(y, digamma(x))))
 lgamma = composed("lgamma", _lgamma, lambda t, y, x: mul(t, digamma(x)))
 polygamma = composed(
@@ -309,22 +369,17 @@ polygamma = composed(
     no_derivative("polygamma", "order"),
     lambda t, y, n, x: mul(t, polygamma(add(n, 1), x)),
 )
-# By q they are -s times themselves at s + 1, and what the derivative by s makes of that.
-zeta_curve = composed(
-    "zeta_curve",
-    _zeta_by_exponent(slope_of(slope_of(_plain_zeta, 0), 0), math.inf),
-    no_derivative("zeta_curve", "exponent"),
-    lambda t, y, s, q: neg(mul(t, add(mul(2, zeta_slope(add(s, 1), q)), mul(s, zeta_curve(add(s, 1), q))))),
-)
-zeta_slope = composed(
-    "zeta_slope",
-    _zeta_by_exponent(slope_of(_plain_zeta, 0), -math.inf),
-    lambda t, y, s, q: mul(t, zeta_curve(s, q)),
-    lambda t, y, s, q: neg(mul(t, add(zeta(add(s, 1), q), mul(s, zeta_slope(add(s, 1), q))))),
-)
+
+
+def _zeta_by_q(s: Any, q: Any) -> Any:
+    return neg(mul(s, zeta(add(s, 1), q)))
+
+
+_zeta_grad = derivatives("zeta_grad", "s", _zeta_by_exponent, _zeta_by_q)
+zeta_grad_s, zeta_grad_ss = map(_zeta_grad, ("s", "ss"))
 zeta = composed(
     "zeta",
     _zeta,
-    lambda t, y, s, q: mul(t, zeta_slope(s, q)),
-    lambda t, y, s, q: neg(mul(t, mul(s, zeta(add(s, 1), q)))),
+    lambda t, y, s, q: mul(t, zeta_grad_s(s, q)),
+    lambda t, y, s, q: mul(t, _zeta_by_q(s, q)),
 )

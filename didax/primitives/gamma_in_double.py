@@ -307,7 +307,7 @@ def gamma_times_zeta(s: Any, q: Any) -> Any:
 
 def _zeta(s: Any, q: Any) -> Power:
     """q^-s times the sum of (q / (q + k))^s, by three terms and Euler and Maclaurin's formula."""
-    s, q = min_(s, like(1e38, s)), min_(q, like(1e38, q))
+    s, q = min_(s, like(1e39, s)), min_(q, like(1e39, q))
     start = max_(q, like(1e-60, q))
     powers = [power_of_share(ratio(start, add(start, k)), s) for k in range(1, 4)]
     first, last = add(q, 3), powers[-1]

@@ -9,14 +9,16 @@ What the rounding of a sum z + m loses is put back by Gamma's derivative. Read n
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from didax.core.avals import aval_of
 from didax.primitives import gamma_in_double as double
-from didax.primitives.composed import composed, like, polynomial, slope_of, where_usable
+from didax.primitives.composed import composed, like, polynomial, where_usable
 from didax.primitives.elementwise import (
     RoundingMethod,
     abs_,
@@ -44,7 +46,19 @@ from didax.primitives.elementwise import (
     square,
     sub,
 )
-from didax.primitives.gamma import digamma, gamma_of, gamma_sign, lgamma, parity, stirling
+from didax.primitives.gamma import (
+    BERNOULLI,
+    digamma,
+    gamma_of,
+    gamma_sign,
+    lgamma,
+    mirrored,
+    parity,
+    polygamma_from,
+    polygamma_of,
+    polygamma_terms,
+    stirling,
+)
 from didax.primitives.narrow import in_float64
 from didax.primitives.select import where
 
@@ -88,7 +102,8 @@ def _poch_at_poles(z: Any, m: Any, quotient: Any) -> Any:
     value = where(mirrored, mul(value, parity(m)), value)
     value = where(and_(from_pole, not_(to_pole)), like(0, z), value)
     value = where(and_(to_pole, not_(or_(from_pole, eq(total, m)))), like(math.inf, z), value)
-    return where(eq(m, 0), like(1, z), value)
+    value = where(eq(m, 0), like(1, z), value)
+    return where(eq(total, total), value, like(math.nan, z))
 
 
 def _quotient_in_double(over: Any, under: Any, m: Any, lost: Any) -> Any:
@@ -168,6 +183,15 @@ def minus_log1p(m: Any) -> Any:
     return where(near, small_bend(where(near, m, like(0, m))), sub(m, log1p(m)))
 
 
+def divided_difference(u: Any, v: Any, coefficients: Sequence[float]) -> tuple[Any, Any]:
+    """p(v) and (p(u) - p(v)) / (u - v), for p(u) = c0 + c1 u + c2 u^2 + ..., by Horner's scheme."""
+    value, difference = like(coefficients[-1], u), like(0, u)
+    for c in coefficients[-2::-1]:
+        difference = add(mul(difference, u), value)
+        value = add(mul(value, v), c) if c else mul(value, v)
+    return value, difference
+
+
 def deviance(x: Any, mean: Any, excess: Any = None, drop: int = 0) -> Any:
     """(x - drop) log(x / mean) + mean - x of positive numbers, without cancellation where they are near.
 
@@ -212,9 +236,8 @@ def _drop_of_digamma(a: Any, b: Any) -> Any:
     share = div(div(more, large), total)
     u, v = square(div(1, large)), square(div(1, total))
     # log(x) - 1 / (2 x) - digamma(x) = 1 / (12 x^2) - 1 / (120 x^4) + ..., for x >= 10
-    value, difference = like(-3617 / 8160, a), like(0, a)
-    for c in (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12, 0):
-        value, difference = add(mul(value, v), c), add(mul(difference, u), value)
+    series = [c * math.factorial(2 * k + 1) for k, c in enumerate(BERNOULLI[:8])]
+    _, difference = divided_difference(u, v, [0, *series])
     rest = mul(difference, mul(share, add(div(1, large), div(1, total))))
     series = add(add(log1p(div(more, large)), mul(share, 0.5)), rest)
     drop = neg(where(low, add(steps, series), series))
@@ -222,12 +245,41 @@ def _drop_of_digamma(a: Any, b: Any) -> Any:
     return where(positive, drop, sub(digamma(other), digamma(where(positive, like(1, a), add(a, b)))))
 
 
-digamma_drop = composed(
-    "digamma_drop",
-    _digamma_drop,
-    lambda t, y, a, b: mul(t, slope_of(_drop_of_digamma, 0)(a, b)),
-    lambda t, y, a, b: mul(t, slope_of(_drop_of_digamma, 1)(a, b)),
-)
+def _drop_of_polygamma(n: int, single: bool, a: Any, b: Any) -> Any:
+    """polygamma(n, a) - polygamma(n, a + b) for n > 0, which keeps its digits for small b, too.
+
+    For positive arguments both are sums of polynomials of inverses, whose differences are multiples of b.
+    """
+    total = add(a, b)
+    positive = and_(gt(a, 0), gt(total, 0))
+    start, end = mirrored(a), mirrored(total)
+    more = where(positive, b, sub(end, start))
+    drop, of_end = like(0, a), like(0, a)
+    for k, p in polygamma_terms(n, single):
+        u, v = div(1, add(start, k)), div(1, add(end, k))
+        value, difference = divided_difference(u, v, p)
+        distance = where(eq(v, 0), u, mul(mul(more, u), v))
+        drop, of_end = add(drop, mul(distance, difference)), add(of_end, value)
+    other = sub(polygamma_from(n, a, add(of_end, drop)), polygamma_from(n, total, of_end))
+    return where(positive, drop if n % 2 else neg(drop), other)
+
+
+@functools.cache
+def _polygamma_drop(n: int) -> Any:
+    """polygamma(n, a) - polygamma(n, a + b) as an operation: the n-th derivative of `digamma_drop` by `a`."""
+
+    def formula(a: Any, b: Any) -> Any:
+        return in_float64(functools.partial(_drop_of_polygamma, n, double.is_single(a)))(a, b)
+
+    return composed(
+        ("digamma_drop", "trigamma_drop")[n] if n < 2 else f"polygamma_drop_{n}",
+        formula if n else _digamma_drop,
+        lambda t, y, a, b: mul(t, _polygamma_drop(n + 1)(a, b)),
+        lambda t, y, a, b: neg(mul(t, polygamma_of(n + 1)(add(a, b)))),
+    )
+
+
+digamma_drop, trigamma_drop = map(_polygamma_drop, range(2))
 poch = composed(
     "poch",
     _poch,

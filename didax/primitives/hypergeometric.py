@@ -7,19 +7,18 @@ The series are summed with their derivatives by the parameters, until no element
 15.8.1) bring the argument where terms fall fast and do not cancel. Beyond large arguments of hyp1f1 its asymptotic
 series (13.7) is used; near 1 hyp2f1 is continued by Taylor's series. Where the terms of a sum cancel all the same, the
 result is NaN. Everything is computed in float64, as float32 would lose all digits for ordinary arguments. Derivatives
-by x are again hypergeometric; those by parameters have derivatives once more, for which their sums are differentiated.
+by x are again hypergeometric; of those by parameters the sums are differentiated further, to any order.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.primitives.composed import composed, iterate, like, slope_of
+from didax.primitives.composed import composed, derivatives, iterate, like, slopes
 from didax.primitives.control_flow.while_loop import while_of, while_p
 from didax.primitives.elementwise import (
     abs_,
@@ -31,6 +30,7 @@ from didax.primitives.elementwise import (
     floor,
     ge,
     gt,
+    is_finite,
     le,
     log,
     log1p,
@@ -177,78 +177,34 @@ def _kummer_slope(by: str) -> Callable[[Any, Any, Any], Any]:
     return slope
 
 
-def _times(factor: Any, value: Any) -> Any:
-    """Their product, and 0 where the factor is: the function is constant there, whatever has overflown."""
-    nothing = eq(factor, 0)
-    return mul(factor, where(nothing, like(1, factor), value))
+def _nothing(factor: Any, value: Any) -> Any:
+    return and_(eq(factor, 0), not_(is_finite(value)))
 
 
-def _higher(
-    name: str, parameters: str, first: Callable[[str], Any], by_x: Callable[..., Any]
-) -> Callable[[str], Any]:
-    """The derivatives by two parameters or more, made when they are asked for.
-
-    "aab" stands for that by `a` twice and by `b`. `first(by)` is the formula of a first derivative, `by_x` that of the
-    derivative of the function by x, whose derivatives by the parameters are those by x of what is made.
-    """
-
-    @functools.cache
-    def formula(by: str) -> Any:
-        return first(by) if len(by) == 1 else slope_of(formula(by[:-1]), parameters.index(by[-1]))
-
-    @functools.cache
-    def formula_by_x(by: str) -> Any:
-        return slope_of(formula_by_x(by[:-1]), parameters.index(by[-1])) if by else by_x
-
-    @functools.cache
-    def derivative(by: str) -> Any:
-        def rule(further: str) -> Any:
-            return lambda t, y, *xs: mul(t, derivative("".join(sorted(by + further)))(*xs))
-
-        return composed(
-            f"{name}_grad_{by}",
-            in_float64(formula(by)),
-            *map(rule, parameters),
-            lambda t, y, *xs: mul(t, formula_by_x(by)(*xs)),
-        )
-
-    return derivative
-
-
-_kummer_higher = _higher(
-    "hyp1f1", "ab", _kummer_slope, lambda a, b, x: mul(div(a, b), hyp1f1(add(a, 1), add(b, 1), x))
+# Their product, and 0 where the factor is: the function is constant there, even where the value has overflown.
+times_unless_zero = composed(
+    "times_unless_zero",
+    lambda factor, value: mul(factor, where(_nothing(factor, value), like(0, factor), value)),
+    lambda t, y, factor, value: mul(t, value),
+    lambda t, y, factor, value: mul(factor, where(_nothing(factor, value), like(0, factor), t)),
 )
-hyp1f1_grad_aa, hyp1f1_grad_ab, hyp1f1_grad_bb = map(_kummer_higher, ("aa", "ab", "bb"))
-# By x that is the derivative by the parameter of a / b M(a + 1, b + 1, x).
-hyp1f1_grad_a = composed(
-    "hyp1f1_grad_a",
-    in_float64(_kummer_slope("a")),
-    lambda t, y, a, b, x: mul(t, hyp1f1_grad_aa(a, b, x)),
-    lambda t, y, a, b, x: mul(t, hyp1f1_grad_ab(a, b, x)),
-    lambda t, y, a, b, x: mul(
-        t,
-        div(add(hyp1f1(add(a, 1), add(b, 1), x), _times(a, hyp1f1_grad_a(add(a, 1), add(b, 1), x))), b),
-    ),
+
+
+def _hyp1f1_by_x(a: Any, b: Any, x: Any) -> Any:
+    return times_unless_zero(div(a, b), hyp1f1(add(a, 1), add(b, 1), x))
+
+
+_hyp1f1_grad = derivatives(
+    "hyp1f1_grad", "ab", slopes("ab", lambda by: in_float64(_kummer_slope(by))), _hyp1f1_by_x
 )
-hyp1f1_grad_b = composed(
-    "hyp1f1_grad_b",
-    in_float64(_kummer_slope("b")),
-    lambda t, y, a, b, x: mul(t, hyp1f1_grad_ab(a, b, x)),
-    lambda t, y, a, b, x: mul(t, hyp1f1_grad_bb(a, b, x)),
-    lambda t, y, a, b, x: mul(
-        t,
-        _times(
-            div(a, b),
-            sub(hyp1f1_grad_b(add(a, 1), add(b, 1), x), div(hyp1f1(add(a, 1), add(b, 1), x), b)),
-        ),
-    ),
-)
+hyp1f1_grad_a, hyp1f1_grad_b = map(_hyp1f1_grad, "ab")
+hyp1f1_grad_aa, hyp1f1_grad_ab, hyp1f1_grad_bb = map(_hyp1f1_grad, ("aa", "ab", "bb"))
 hyp1f1 = composed(
     "hyp1f1",
     in_float64(_hyp1f1),
     lambda t, y, a, b, x: mul(t, hyp1f1_grad_a(a, b, x)),
     lambda t, y, a, b, x: mul(t, hyp1f1_grad_b(a, b, x)),
-    lambda t, y, a, b, x: mul(t, _times(div(a, b), hyp1f1(add(a, 1), add(b, 1), x))),
+    lambda t, y, a, b, x: mul(t, _hyp1f1_by_x(a, b, x)),
 )
 
 # --- Gauss's function ---------------------------------------------------------------------------------------
@@ -387,49 +343,22 @@ def _gauss_slope(by: str) -> Callable[[Any, Any, Any, Any], Any]:
     return slope
 
 
-_gauss_higher = _higher(
-    "hyp2f1",
-    "abc",
-    _gauss_slope,
-    lambda a, b, c, x: mul(div(mul(a, b), c), hyp2f1(add(a, 1), add(b, 1), add(c, 1), x)),
+def _hyp2f1_by_x(a: Any, b: Any, c: Any, x: Any) -> Any:
+    return times_unless_zero(div(mul(a, b), c), hyp2f1(add(a, 1), add(b, 1), add(c, 1), x))
+
+
+_hyp2f1_grad = derivatives(
+    "hyp2f1_grad", "abc", slopes("abc", lambda by: in_float64(_gauss_slope(by))), _hyp2f1_by_x
 )
+hyp2f1_grad_a, hyp2f1_grad_b, hyp2f1_grad_c = map(_hyp2f1_grad, "abc")
 hyp2f1_grad_aa, hyp2f1_grad_ab, hyp2f1_grad_ac, hyp2f1_grad_bb, hyp2f1_grad_bc, hyp2f1_grad_cc = map(
-    _gauss_higher, ("aa", "ab", "ac", "bb", "bc", "cc")
+    _hyp2f1_grad, ("aa", "ab", "ac", "bb", "bc", "cc")
 )
-
-
-def _gauss_second(by: str, first: Callable[..., Any]) -> Callable[..., Any]:
-    """The rule by x of the derivative by a parameter: that of a b / c F(a + 1, b + 1; c + 1; x) by the parameter."""
-
-    def rule(t: Any, y: Any, a: Any, b: Any, c: Any, x: Any) -> Any:
-        raised = add(a, 1), add(b, 1), add(c, 1), x
-        factor = {"a": div(b, c), "b": div(a, c), "c": neg(div(mul(a, b), mul(c, c)))}[by]
-        return mul(t, add(_times(factor, hyp2f1(*raised)), _times(div(mul(a, b), c), first(*raised))))
-
-    return rule
-
-
-def _gauss_first(by: str) -> Any:
-    """The derivative by a parameter, with those by two as its rules."""
-
-    def rule(further: str) -> Any:
-        return lambda t, y, *xs: mul(t, _gauss_higher("".join(sorted(by + further)))(*xs))
-
-    slope = composed(
-        f"hyp2f1_grad_{by}",
-        in_float64(_gauss_slope(by)),
-        *map(rule, "abc"),
-        _gauss_second(by, lambda *xs: slope(*xs)),
-    )
-    return slope
-
-
-hyp2f1_grad_a, hyp2f1_grad_b, hyp2f1_grad_c = map(_gauss_first, "abc")
 hyp2f1 = composed(
     "hyp2f1",
     in_float64(_hyp2f1),
     lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_a(a, b, c, x)),
     lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_b(a, b, c, x)),
     lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_c(a, b, c, x)),
-    lambda t, y, a, b, c, x: mul(t, _times(div(mul(a, b), c), hyp2f1(add(a, 1), add(b, 1), add(c, 1), x))),
+    lambda t, y, a, b, c, x: mul(t, _hyp2f1_by_x(a, b, c, x)),
 )

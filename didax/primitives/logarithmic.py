@@ -230,18 +230,21 @@ def _spence(x: Any) -> Any:
     w = neg(log(where(low, sub(1, small), where(near, inner, like(1, x)))))
     series = mul(w, add(add(mul(w, -0.25), 1), mul(square(w), polynomial(square(w), _DEBYE))))
     inside = where(low, sub(add(mul(log(small), w), math.pi**2 / 6), series), series)
+    inside = where(eq(inner, 0), like(math.pi**2 / 6, x), inside)  # also where 1 / x vanishes
     inside = where(high, sub(mul(square(log(where(high, x, like(2, x)))), -0.5), inside), inside)
-    inside = where(eq(x, math.inf), like(-math.inf, x), where(eq(x, 0), like(math.pi**2 / 6, x), inside))
+    inside = where(eq(x, math.inf), like(-math.inf, x), inside)
     inside = where(eq(x, 1), like(0, x), inside)  # which is -0.0 by the series
     return where(ge(x, 0), inside, like(math.nan, x))
 
 
 def _spence_slope(x: Any) -> Any:
-    """log(x) / (1 - x), by its series at 1."""
+    """log(x) / (1 - x); near 1 by log(1 + d) = 2 artanh(d / (2 + d)), which is smooth to all orders."""
     d = sub(x, 1)
-    at_one = eq(d, 0)
-    series = polynomial(d, [-1, 1 / 2, -1 / 3])
-    return where(at_one, series, neg(div(log(x), where(at_one, like(1, x), d))))
+    near = lt(abs_(d), 0.5)
+    close, far = where(near, d, like(0, x)), where(near, like(1, x), d)
+    twice = add(close, 2)
+    series = mul(div(2, twice), artanh_series(square(div(close, twice))))
+    return neg(where(near, series, div(log(x), far)))
 
 
 spence = composed("spence", _spence, lambda t, y, x: mul(t, _spence_slope(x)))

@@ -16,9 +16,7 @@ operation of this file is lowered as the jaxpr of a Python function over other p
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,11 +26,13 @@ from didax.core.avals import aval_of
 from didax.primitives import gamma_in_double as double
 from didax.primitives.composed import (
     composed,
+    derivatives,
     iterate,
     like,
     log_of_rest,
     polynomial,
     slope_of,
+    slopes,
     where_needed,
     where_usable,
 )
@@ -422,6 +422,8 @@ gamma_density = composed(
     lambda t, y, a, x: mul(t, mul(y, sub(log(x), digamma(a)))),
     lambda t, y, a, x: mul(t, _density_slope(y, a, x)),
 )
+_igamma_grad = derivatives("igamma_grad", "a", slopes("a", lambda by: _igamma_grad_a), gamma_density)
+igamma_grad_a, igamma_grad_aa = map(_igamma_grad, ("a", "aa"))
 igamma = composed(
     "igamma",
     _igamma,
@@ -473,28 +475,8 @@ log_igammac = composed(
 )
 
 
-def _higher(name: str, function: Callable[..., Any], by_x: Callable[..., Any]) -> Any:
-    """The derivative of a function of (a, x) by `a`, those of higher order made when they are asked for.
-
-    `by_x` is the derivative by the other operand, whose derivatives by `a` are those by x of what is made.
-    """
-    slope = slope_of(function, 0)
-    slope_by_x = slope_of(by_x, 0)
-
-    @functools.cache
-    def further() -> Any:
-        return _higher(f"{name}a", slope, slope_by_x)
-
-    return composed(
-        name, slope, lambda t, y, a, x: mul(t, further()(a, x)), lambda t, y, a, x: mul(t, slope_by_x(a, x))
-    )
-
-
-# The density f has a log with the derivatives log(x) - digamma(a) and (a - 1) / x - 1.
-def _igamma_grad_by_x(a: Any, x: Any) -> Any:
-    return mul(gamma_density(a, x), sub(log(x), digamma(a)))
-
-
+# With the density f, whose log has the derivatives log(x) - digamma(a) and (a - 1) / x - 1, they are -P_a / f, and
+# that over x.
 def _sample_by_x(y: Any, a: Any, x: Any) -> Any:
     return sub(sub(digamma(a), log(x)), sub(mul(div(y, x), sub(a, 1)), y))
 
@@ -503,23 +485,18 @@ def _log_sample_by_x(y: Any, a: Any, log_x: Any) -> Any:
     return sub(sub(digamma(a), log_x), mul(y, sub(a, exp(log_x))))
 
 
-igamma_grad_aa = _higher("igamma_grad_aa", _igamma_grad_a, _igamma_grad_by_x)
-random_gamma_grad_a = _higher(
-    "random_gamma_grad_a", _random_gamma_grad, lambda a, x: _sample_by_x(random_gamma_grad(a, x), a, x)
-)
-log_random_gamma_grad_a = _higher(
-    "log_random_gamma_grad_a",
-    _log_random_gamma_grad,
+random_gamma_grad_a = derivatives(
+    "random_gamma_grad",
+    "a",
+    slopes("a", lambda by: slope_of(_random_gamma_grad, 0)),
+    lambda a, x: _sample_by_x(random_gamma_grad(a, x), a, x),
+)("a")
+log_random_gamma_grad_a = derivatives(
+    "log_random_gamma_grad",
+    "a",
+    slopes("a", lambda by: slope_of(_log_random_gamma_grad, 0)),
     lambda a, x: _log_sample_by_x(log_random_gamma_grad(a, x), a, x),
-)
-igamma_grad_a = composed(
-    "igamma_grad_a",
-    _igamma_grad_a,
-    lambda t, y, a, x: mul(t, igamma_grad_aa(a, x)),
-    lambda t, y, a, x: mul(t, _igamma_grad_by_x(a, x)),
-)
-# With the density f, whose log has the derivatives log(x) - digamma(a) and (a - 1) / x - 1, they are -P_a / f, and
-# that over x.
+)("a")
 random_gamma_grad = composed(
     "random_gamma_grad",
     _random_gamma_grad,

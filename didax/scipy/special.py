@@ -334,6 +334,7 @@ def _power_transform(log_x: Any, power: Any) -> Any:
     tiny = el.lt(el.abs_(u), 1e-5)
     series = el.add(el.mul(el.add(el.mul(u, 1 / 6), 0.5), u), 1)
     safe = _choose(tiny, 1.0, u)
+    safe = _choose(el.gt(safe, 1e4), 1e4, safe)  # whose power is infinite
     ratio = _choose(tiny, series, el.div(el.expm1(safe), safe))
     vanishes = el.and_(endless, el.lt(el.mul(el.sign(log_x), power), 0))  # x^power does
     limit = el.div(-1, _choose(vanishes, power, 1.0))

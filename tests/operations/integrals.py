@@ -48,6 +48,7 @@ ROWS = [
     Operation("owens_t", integrals.owens_t, wide(special.owens_t), draw((-2, 2), (-2, 2)), DTYPES, rtol=LOOSE),
     Operation("hyp1f1", hypergeometric.hyp1f1, wide(special.hyp1f1), KUMMER, DTYPES, rtol=LOOSE | {"float64": 1e-8}),
     Operation("hyp2f1", hypergeometric.hyp2f1, wide(special.hyp2f1), GAUSS, DTYPES, rtol=LOOSE | {"float64": 1e-8}),
+    Operation("times_unless_zero", hypergeometric.times_unless_zero, np.multiply, draw((-2, 2), (-2, 2)), DTYPES[:2]),
     *[Operation(f"hyp1f1_grad_{name}", f, slope(special.hyp1f1, i), KUMMER, ("float64",), second_order=False,
                 rtol=ROUGH)
       for i, (name, f) in enumerate({"a": hypergeometric.hyp1f1_grad_a, "b": hypergeometric.hyp1f1_grad_b}.items())],

@@ -366,6 +366,20 @@ def test_third_derivatives_by_parameters() -> None:
         close(dx.jacfwd(by_a)(0.7), 0.203931099326)
         close(thrice(lambda a: special.gammainc(a, 0.4))(1.3), -0.327036500472803)
         close(thrice(lambda a: special.gammainc(a, 2.0))(1.3), 0.156138251653797)
+        close(thrice(lambda s: special.zeta(s, 1.7))(2.3), -2.103886913026642)
+        close(dx.jacfwd(thrice(lambda s: special.zeta(s, 1.7)))(2.3), 6.464459984211177)
+        by_q = dx.grad(special.zeta, 1)
+        close(dx.grad(dx.grad(by_q))(2.3, 1.7), -0.032219945275222345)
+
+
+def test_derivatives_of_hyp1f1_where_its_slope_by_x_vanishes() -> None:
+    """At a = 0 the factor of that slope is 0, and is not to hide what depends on it. Numbers from mpmath."""
+    with dx.enable_x64(True):
+        at_zero = (0.0, 2.5, 0.7)
+        mixed = dx.jacfwd(dx.jacfwd(dx.jacfwd(special.hyp1f1, 0), 2), 0)
+        np.testing.assert_allclose(mixed(*at_zero), 0.203931099326915, rtol=1e-9)
+        curve = dx.grad(dx.jacfwd(dx.jacfwd(special.hyp1f1, 2), 2), 0)
+        np.testing.assert_allclose(curve(*at_zero), 0.157729812240219, rtol=1e-9)
 
 
 def test_hyp1f1_where_the_terms_of_its_series_cancel() -> None:

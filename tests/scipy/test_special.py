@@ -187,3 +187,34 @@ def test_second_derivatives_to_the_overflow(order: str) -> None:
 def test_second_derivatives_of_expn_near_0() -> None:
     second = dx.grad(dx.grad(lambda x: special.expn(2, x)))
     np.testing.assert_allclose([second(np.float32(1e-20)), second(np.float32(0))], [1e20, np.inf], rtol=1e-5)
+
+
+def test_float32_is_float64_rounded_at_the_edges() -> None:
+    huge, inf, nan = 3e38, np.inf, np.nan
+    cases = {
+        "gammaln": [(-huge,), (-16777216.0,)],
+        "expi": [(huge,)],
+        "spence": [(huge,)],
+        "betaln": [(inf, -inf), (-inf, 2.0), (inf, -0.5)],
+        "beta": [(inf, -inf), (-inf, 2.0), (inf, -0.5), (inf, -8388607.5), (inf, -1.5)],
+        "poch": [(inf, nan), (inf, -inf)],
+        "zeta": [(1.5, inf), (1.5, huge), (inf, 1e20), (huge, 1e20)],
+        "boxcox": [(34.0, huge)],
+        "boxcox1p": [(34.0, huge)],
+    }
+    for name, points in cases.items():
+        args = [np.float64(np.float32(x)) for x in zip(*points, strict=True)]
+        wanted = getattr(scipy.special, name)(*args)
+        with dx.enable_x64(True):
+            np.testing.assert_allclose(getattr(special, name)(*args), wanted, rtol=1e-13, err_msg=name)
+        found = getattr(special, name)(*[x.astype(np.float32) for x in args])
+        np.testing.assert_allclose(found, wanted.astype(np.float32), rtol=1e-6, err_msg=name)
+
+
+def test_derivatives_of_spence_at_one() -> None:
+    """Its slope is a quotient of vanishing numbers there. Numbers from mpmath."""
+    f: Any = special.spence
+    with dx.enable_x64(True):
+        for wanted in (-1.0, 0.5, -2 / 3, 1.5, -4.8):
+            f = dx.jacfwd(f)
+            np.testing.assert_allclose(f(1.0), wanted, rtol=1e-14)
