@@ -18,7 +18,7 @@ from didax.api.flat import narrowed_scalar
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.dims import is_symbolic
+from didax.core.dims import broadcast_lengths, is_symbolic
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.tracing import Tracer
@@ -120,8 +120,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     >>> random.truncated_normal(random.key(0), -2.0, 2.0, (3,)).shape
     (3,)
     """
-    if shape is None:
-        shape = np.broadcast_shapes(aval_of(lower).shape, aval_of(upper).shape)
+    shape = common_shape("truncated_normal", shape, lower=lower, upper=upper)
     words, shape, dtype = arguments("truncated_normal", key, shape, dtype)
     low, high = parameters("truncated_normal", shape, dtype, lower=lower, upper=upper)
     has_middle = (
@@ -457,6 +456,22 @@ def _remainder(x: Any, span: Any) -> Any:
 
 
 # --- arguments --------------------------------------------------------------------------------------------
+
+
+def common_shape(name: str, shape: Any, **values: Any) -> Any:
+    """Return the given shape, or else the common shape of the parameters."""
+    if shape is not None:
+        return shape
+    found = broadcast_lengths([aval_of(x).shape for x in values.values()])
+    if found is None:
+        raise ValueError(
+            message(
+                f"The parameters of {name} are broadcast together.",
+                ", ".join(f"{parameter}: {aval_of(x)}" for parameter, x in values.items()),
+                fix="Give them shapes that agree, or axes of length 1.",
+            )
+        )
+    return found
 
 
 def arguments(name: str, key: Any, shape: Any, dtype: Any, kinds: str = "f") -> tuple[Any, Any, Any]:
