@@ -176,7 +176,10 @@ def floats_of_bits(bits: Any, dtype: np.dtype[Any]) -> Any:
 
 def floats_between(words: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Return floats in [low, high)."""
-    floats = unit_floats(words, shape, dtype)
+    return _between(unit_floats(words, shape, dtype), low, high)
+
+
+def _between(floats: Any, low: Any, high: Any) -> Any:
     return max_.bind(low, add.bind(mul.bind(floats, sub.bind(high, low)), low))
 
 
@@ -250,14 +253,13 @@ def _truncated_normal(
     There erf is near 1 or -1, and takes few values: ten in float32 beyond 5. In exact numbers both ways are one.
     """
     root = dtype.type(math.sqrt(2))
-    uniforms = floats_between(
-        words, erf.bind(div.bind(low, root)), erf.bind(div.bind(high, root)), shape, dtype
-    )
+    floats = unit_floats(words, shape, dtype)
+    uniforms = _between(floats, erf.bind(div.bind(low, root)), erf.bind(div.bind(high, root)))
     numbers = mul.bind(root, erf_inv.bind(uniforms))
     if tails:
         above, below = ge.bind(low, dtype.type(2)), le.bind(high, dtype.type(-2))
         first, last = [ndtr(where(above, neg.bind(x), x)) for x in (low, high)]
-        share = add.bind(first, mul.bind(unit_floats(words, shape, dtype), sub.bind(last, first)))
+        share = add.bind(first, mul.bind(floats, sub.bind(last, first)))
         at = ndtri(where(or_.bind(above, below), share, scalar_like(0.5, dtype)))
         numbers = where(above, neg.bind(at), where(below, at, numbers))
     inside = nextafter(low, high), nextafter(high, low)  # rounding must not reach the bounds

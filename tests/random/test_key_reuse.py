@@ -351,6 +351,11 @@ def no_alarm_vmapped() -> None:
     )  # a loop repeats the key
 
 
+def no_alarm_tails() -> None:
+    for draw in (random.truncated_normal, dx.jit(random.truncated_normal)):
+        draw(key(), -dnp.ones(2), dnp.ones(2))
+
+
 def no_alarm_derivatives() -> None:
     def loss(x: Any, k: Any) -> Any:
         a, b = random.split(k)
