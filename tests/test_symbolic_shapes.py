@@ -537,6 +537,33 @@ def test_convolutions_and_windows_of_any_length() -> None:
         same(loaded.call(values(n)), f(values(n)))
 
 
+OVER_ONE: dict[str, Callable[..., Any]] = {
+    "reductions": lambda y: lax.psum(y, "s") * lax.pmax(y, "s"),
+    "places": lambda y: lax.ppermute(y, "s", [(0, 0)]) + lax.axis_index("s"),
+    "loops": lambda y: lax.scan(lambda c, row: (c + lax.psum(row, "s"), c * row), 0 * y[0], y)[1],
+    "branches": lambda y: lax.cond(lax.psum(y.sum(), "s") > 0, lambda z: z, lambda z: -z, y),
+    "gathered": lambda y: lax.all_gather(y, "s", tiled=True)[: y.shape[0]],
+}
+
+
+@pytest.mark.parametrize("name", OVER_ONE)
+def test_bodies_over_one_device(name: str) -> None:
+    """A mesh of one device is in programs of any kind, as no mesh at all."""
+    mesh, P = dx.make_mesh((1,), ("s",), axis_types=(dx.sharding.AxisType.Auto,)), dx.P
+
+    def f(x: Any) -> Any:
+        x = lax.with_sharding_constraint(x, dx.sharding.NamedSharding(mesh, P("s")))
+        return dx.shard_map(OVER_ONE[name], mesh=mesh, in_specs=P("s"), out_specs=P("s"))(x)
+
+    x = values(3)
+    for arg, platforms in ((struct("n"), None), (x, ("cpu", "cuda")), (x, None)):
+        found = export.export(dx.jit(f), platforms=platforms)(arg)
+        loaded = export.deserialize(found.serialize(vjp_order=1))
+        same(loaded.call(x), dx.jit(f)(x))
+    total = lambda g: lambda x: (g(x) ** 2).sum()
+    same(dx.grad(total(loaded.call))(x), dx.grad(total(f))(x))
+
+
 def test_windows_and_matrices_of_symbolic_sizes() -> None:
     lax, linalg = dx.lax, dx.scipy.linalg
 
