@@ -79,6 +79,7 @@ def test_expressions_have_one_form() -> None:
     ]
     assert ints == [3, 1, 0, 2, b, 2]
     assert divmod(b * 4 + 1, 4) == (b, 1)
+    assert (2 * b % (2 * b + 1), b % 2 % 5, 0 % (b - 1)) == (2 * b, b % 2, 0)  # a rest is its own rest
     assert b == export.symbolic_shape("b", scope=b.scope)[0] != export.symbolic_shape("b")[0]
     assert len({b + n, n + b, b * 1, b}) == 2
     assert export.is_symbolic_dim(b)
@@ -133,6 +134,10 @@ def test_what_bounds_decide() -> None:
     assert n * n - less * less // 2 >= 0
     assert dx.core.min_dim(n, 3) + dx.core.max_dim(n, 3) >= 4
     assert b * n >= b
+    a, c = export.symbolic_shape("a, c", constraints=["floordiv(a, 2) == c"])
+    assert a // 2 == c
+    assert a >= c + 1
+    assert a <= 2 * c + 1
     for question in (lambda: b >= 5, lambda: n > b, lambda: bool(b - 4), lambda: range(b), lambda: float(b)):
         with pytest.raises(InconclusiveDimensionOperation):
             question()

@@ -449,6 +449,8 @@ def _scatters(x: ShapedArray, window: _StaticWindow, kind: str, values: Any) -> 
     """
     if kind == "set" or window.sizes == x.shape or x.dtype == np.bool_:
         return False
+    if any([is_symbolic(size) and size != n for size, n in zip(window.sizes, x.shape, strict=True)]):
+        return False  # padded programs have no windows of such lengths
     if any([not is_symbolic(n) and n > np.iinfo(np.int32).max for n in x.shape]):  # positions have 32 bits
         return False
     new = aval_of(values)
