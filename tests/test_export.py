@@ -326,25 +326,6 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "calls Python",
     ),
-    "mesh, any size": (
-        lambda: export.export(dx.jit(lambda x: x, in_shardings=MESH))(
-            dx.ShapeDtypeStruct(export.symbolic_shape("b"), "float32")
-        ),
-        NotImplementedError,
-        "no place for what.*\n  program: <lambda>, operation: sharding_constraint",
-    ),
-    "mesh, platforms": (
-        lambda: export.export(dx.jit(lambda x: x, in_shardings=MESH), platforms=["cpu", "cuda"])(W[0]),
-        NotImplementedError,
-        "for one platform",
-    ),
-    "shard_map on one": (
-        lambda: export.export(
-            dx.jit(dx.shard_map(dnp.sin, mesh=MESH.mesh, in_specs=MESH.spec, out_specs=MESH.spec))
-        )(W),
-        NotImplementedError,
-        "operation: shard_map",
-    ),
     "colours": (
         lambda: export.export(dx.jit(lambda x: x[::-1]))(dx.ShapeDtypeStruct((4,), RGB)),
         ValueError,

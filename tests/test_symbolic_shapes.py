@@ -18,6 +18,7 @@ from didax.core.dims import Dim, bounds, evaluate, max_dim, min_dim, parse_dims
 from didax.core.errors import InconclusiveDimensionOperation
 from didax.core.jaxpr_parse import num_consts, parse_jaxpr
 from didax.core.jaxpr_print import jaxpr_text
+from tests.checks import first
 
 F32 = "float32"
 
@@ -78,6 +79,7 @@ def test_expressions_have_one_form() -> None:
     ]
     assert ints == [3, 1, 0, 2, b, 2]
     assert divmod(b * 4 + 1, 4) == (b, 1)
+    assert (2 * b % (2 * b + 1), b % 2 % 5, 0 % (b - 1)) == (2 * b, b % 2, 0)  # a rest is its own rest
     assert b == export.symbolic_shape("b", scope=b.scope)[0] != export.symbolic_shape("b")[0]
     assert len({b + n, n + b, b * 1, b}) == 2
     assert export.is_symbolic_dim(b)
@@ -132,6 +134,10 @@ def test_what_bounds_decide() -> None:
     assert n * n - less * less // 2 >= 0
     assert dx.core.min_dim(n, 3) + dx.core.max_dim(n, 3) >= 4
     assert b * n >= b
+    a, c = export.symbolic_shape("a, c", constraints=["floordiv(a, 2) == c"])
+    assert a // 2 == c
+    assert a >= c + 1
+    assert a <= 2 * c + 1
     for question in (lambda: b >= 5, lambda: n > b, lambda: bool(b - 4), lambda: range(b), lambda: float(b)):
         with pytest.raises(InconclusiveDimensionOperation):
             question()
@@ -411,7 +417,7 @@ def test_what_is_not_supported_is_refused_by_name() -> None:
             lambda x: dx.pure_callback(np.sin, dx.ShapeDtypeStruct(x.shape, F32), x),
             "no value(.|\n)*dimension: b",
         ),
-        (lambda x: x[3], "Whether"),
+        (lambda x: dnp.delete(x, 3, 0), "Whether"),
     ]
     for f, part in errors:
         with pytest.raises((TypeError, ValueError), match=part):
@@ -447,11 +453,19 @@ def test_positions_that_depend_on_a_length() -> None:
     def f(x: Any) -> Any:
         n = x.shape[0]
         read = x[n // 2], x[::-2], x[-2:], dx.lax.dynamic_slice(x, (-1,), (1,))
-        return read, x.at[-1].set(9.0), x.at[n // 2].add(1.0), x.at[:-1].mul(2.0)
+        static = (
+            x[[0, -1]],
+            x[np.array([[1, 0]])],
+            x[3],
+            x.at[[0, 4]].set(3.0),
+        )  # beyond the end as traced ones are
+        return read, static, x.at[-1].set(9.0), x.at[n // 2].add(1.0), x.at[:-1].mul(2.0)
 
     loaded = saved(f, struct("n", constraints=["n >= 2"]))
-    for n in (2, 5):
-        same(loaded.call(values(n)), dx.jit(f)(values(n)))
+    same(loaded.call(values(5)), dx.jit(f)(values(5)))
+    assert loaded.call(values(2))[1][2] == values(2)[1]
+    with pytest.raises(IndexError, match="An index is out of range"):
+        export.export(dx.jit(lambda x: x[[0, 9]]))(struct("n", constraints=["n <= 9"]))
 
 
 def test_parts_and_segments_of_symbolic_lengths() -> None:
@@ -466,6 +480,93 @@ def test_parts_and_segments_of_symbolic_lengths() -> None:
     x, i = values(4), np.int32([0, 2, 2, 1])
     b = export.symbolic_shape("b")
     same(saved(f, dx.ShapeDtypeStruct(b, F32), dx.ShapeDtypeStruct(b, "int32")).call(x, i), f(x, i))
+
+
+DRAWS: dict[str, Callable[..., Any]] = {
+    "gamma": lambda k, x: dx.random.gamma(k, x, (*x.shape, 1)[:-1]),
+    "binomial": lambda k, x: dx.random.binomial(k, 20 * x, 0.5),
+    "mapped gamma": lambda k, x: dx.vmap(lambda k: dx.random.loggamma(k, 2.0))(
+        dx.random.split(k, x.shape[0])
+    ),
+    "truncated normal": lambda k, x: dx.random.truncated_normal(k, -x, x),
+    "multinomial": lambda k, x: dx.random.multinomial(k, x, dnp.ones(3) / 3),
+    "ball": lambda k, x: dx.random.ball(k, x.shape[0]),
+    "poisson": lambda k, x: dx.random.poisson(k, x),
+    "dirichlet": lambda k, x: dx.random.dirichlet(k, x),
+    "slope": lambda k, x: dx.grad(lambda a: dx.random.beta(k, a, 2.0).sum())(x),
+}
+
+
+@pytest.mark.parametrize("name", first(list(DRAWS)))
+def test_draws_of_symbolic_shapes(name: str) -> None:
+    f = lambda words, x: DRAWS[name](dx.random.wrap_key_data(words), x)
+    words, x = np.uint32([1, 2]), np.float32([0.3, 2.0, 1.1])
+    same(saved(f, dx.ShapeDtypeStruct((2,), "uint32"), struct("n")).call(words, x), f(words, x))
+
+
+def test_sizes_are_numbers_and_positions() -> None:
+    """As operands of operations, as seeds and positions; those before which `insert` puts values may lie outside."""
+
+    def f(x: Any, i: Any) -> Any:
+        n = x.shape[0]
+        key = dx.random.fold_in(dx.random.key(n), n)
+        return {
+            "operands": [lax.mul(i, n), lax.clamp(0, i, n - 2), lax.full_like(x, n), lax.broadcast(n, (2,))],
+            "keys": [dx.random.bits(key, x.shape), lax.rng_bit_generator(np.uint32([1, 2, 3, 4]), x.shape)[1]],
+            "places": [lax.switch(n - 4, [lambda: x, lambda: -x]), x.at[::2].set(0.0), lax.approx_min_k(x, n)[0]],
+            "inserted": [dnp.insert(x, at, 9.0) for at in (n, 4, [0, -3])],
+            "deleted": [dnp.delete(x, part) for part in (slice(0, 1), slice(None, 1, -1))],
+            "spaced": [dnp.geomspace(1.0, 2 + x, 3), dnp.linspace(0.0, x, 2), dnp.trace(x[None])],
+            "repeated": dnp.repeat(x, i, total_repeat_length=n),
+        }  # fmt: skip
+
+    x, i = values(5), np.int32([1, 0, 2, 1, 4])
+    n = export.symbolic_shape("n", constraints=["n >= 3"])
+    same(saved(f, dx.ShapeDtypeStruct(n, F32), dx.ShapeDtypeStruct(n, "int32")).call(x, i), dx.jit(f)(x, i))
+    with pytest.raises(TypeError, match="Only arrays with numbers"):
+        lax.broadcast(n[0], (2,))
+
+
+def test_convolutions_and_windows_of_any_length() -> None:
+    image = lambda x: x[None, None]
+    kernel = dnp.ones((1, 1, 2))
+
+    def f(x: Any) -> Any:
+        dilated = lax.conv_general_dilated(image(x), kernel, (1,), "VALID", rhs_dilation=(2,))
+        windows = lambda y: lax.reduce_window(y, -np.inf, lax.max, (2,), (2,), "VALID")
+        slopes = [dx.grad(lambda y, g=g: g(y).sum())(x) for g in (windows, dnp.cumsum)]
+        return lax.conv(image(x), kernel, (2,), "SAME"), dilated, windows(x), slopes
+
+    loaded = saved(f, struct("n"))
+    for n in (1, 4):
+        same(loaded.call(values(n)), f(values(n)))
+
+
+OVER_ONE: dict[str, Callable[..., Any]] = {
+    "reductions": lambda y: lax.psum(y, "s") * lax.pmax(y, "s"),
+    "places": lambda y: lax.ppermute(y, "s", [(0, 0)]) + lax.axis_index("s"),
+    "loops": lambda y: lax.scan(lambda c, row: (c + lax.psum(row, "s"), c * row), 0 * y[0], y)[1],
+    "branches": lambda y: lax.cond(lax.psum(y.sum(), "s") > 0, lambda z: z, lambda z: -z, y),
+    "gathered": lambda y: lax.all_gather(y, "s", tiled=True)[: y.shape[0]],
+}
+
+
+@pytest.mark.parametrize("name", OVER_ONE)
+def test_bodies_over_one_device(name: str) -> None:
+    """A mesh of one device is in programs of any kind, as no mesh at all."""
+    mesh, P = dx.make_mesh((1,), ("s",), axis_types=(dx.sharding.AxisType.Auto,)), dx.P
+
+    def f(x: Any) -> Any:
+        x = lax.with_sharding_constraint(x, dx.sharding.NamedSharding(mesh, P("s")))
+        return dx.shard_map(OVER_ONE[name], mesh=mesh, in_specs=P("s"), out_specs=P("s"))(x)
+
+    x = values(3)
+    for arg, platforms in ((struct("n"), None), (x, ("cpu", "cuda")), (x, None)):
+        found = export.export(dx.jit(f), platforms=platforms)(arg)
+        loaded = export.deserialize(found.serialize(vjp_order=1))
+        same(loaded.call(x), dx.jit(f)(x))
+    total = lambda g: lambda x: (g(x) ** 2).sum()
+    same(dx.grad(total(loaded.call))(x), dx.grad(total(f))(x))
 
 
 def test_windows_and_matrices_of_symbolic_sizes() -> None:

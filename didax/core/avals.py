@@ -15,7 +15,7 @@ import numpy as np
 
 from didax.core import config, dtypes
 from didax.core.changed_types import ChangedTypes, dims_text, varying_text
-from didax.core.dims import as_length
+from didax.core.dims import Dim, as_length
 from didax.core.errors import message
 from didax.core.given import given_by
 from didax.core.masked import check_no_mask
@@ -127,6 +127,8 @@ def _aval_of_other(x: Any) -> ShapedArray:
         return _numpy_scalars.setdefault(
             kind, ShapedArray((), dtypes.exact_dtype(cast("np.generic[Any]", x).dtype))
         )
+    if isinstance(x, Dim):  # the program computes its number
+        return ShapedArray((), dtypes.default_dtype(int), True)
     rule = "Only arrays and scalars can enter an array program."
     fix = getattr(x, "how_to_read", None)
     if fix is not None:  # a Ref, which does not stand for the array that it holds

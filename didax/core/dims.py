@@ -57,6 +57,9 @@ class Scope:
     def __init__(self, longest: Mapping[str, int] | None = None) -> None:
         self.constraints: tuple[Constraint, ...] = ()
         self.same: dict[Monomial, Size] = {}  # products that the caller says are equal to a simpler size
+        self.implied: tuple[
+            Size, ...
+        ] = ()  # what is at least 0, as floordiv, mod, ... on a left side have a meaning
         self.longest = dict(longest or {})  # the largest sizes of variables, where they are below LONGEST
 
     def settle(self, x: Dim) -> bool | None:
@@ -345,9 +348,10 @@ def mod(x: Size, y: Size) -> Size:
     if not isinstance(x, Dim) and not isinstance(y, Dim):
         return x % y
     _, rest = _divided(x, y)
-    if isinstance(rest, Dim) or isinstance(y, Dim):
-        return 0 if rest == 0 else _atom("mod", rest, y)
-    return rest % y
+    if not isinstance(rest, Dim) and not isinstance(y, Dim):
+        return rest % y
+    below = rest == 0 or (bounds(rest)[0] >= 0 and bounds(rest - y)[1] < 0)
+    return rest if below else _atom("mod", rest, y)
 
 
 def _divided(x: Size, y: Size) -> tuple[Size, Size]:
@@ -528,7 +532,7 @@ def _choices(x: Dim) -> list[Factor]:
 
 def _known(x: Dim) -> list[Dim]:
     """Sizes that are at least 0: by the constraints of the scope, and by what products, floordiv, mod, ... mean."""
-    found: list[Any] = []
+    found: list[Any] = list(x.scope.implied)
     for constraint in x.scope.constraints:
         found += [constraint.size, -constraint.size] if constraint.equal else [constraint.size]
     for monomial, _ in x.terms:
@@ -540,11 +544,12 @@ def _known(x: Dim) -> list[Dim]:
                 rest = _without(monomial, ((factor, 1),)) or ()
                 found.append(size_of({monomial: 1, rest: -1}, x.scope))
             if factor.args:
-                found += _meaning(factor, size_of({((factor, 1),): 1}, x.scope))
+                found += meaning(factor, size_of({((factor, 1),): 1}, x.scope))
     return [size for size in found if isinstance(size, Dim)]
 
 
-def _meaning(factor: Factor, value: Size) -> list[Size]:
+def meaning(factor: Factor, value: Size) -> list[Size]:
+    """Sizes that are at least 0 where the factor, no variable, has a value."""
     x, y = factor.args
     if factor.op == "max":
         return [value - x, value - y]

@@ -19,10 +19,17 @@ from didax.core.avals import aval_of
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr
 from didax.core.mesh import AbstractMesh, Mesh
+from didax.core.rule_types import as_list
 from didax.core.sharding import NamedSharding, PartitionSpec, entry_names
 from didax.export._file import damaged
 from didax.primitives.exported import Artifact, exported_p, meshes_of
+from didax.primitives.shape import reshape
+from didax.primitives.shard_map import shard_map_p
 from didax.primitives.sharding import sharding_constraint_p
+from didax.primitives.varying import pvary_p
+from didax.transforms.batching import AxisData, vmap_flat
+from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.rewriting import interpret, rewritten
 
 _AUTO = 1  # the type of mesh axes that XLA's partitioner decides about
 Layout = dict[str, Any]  # the fields of a program's table that say how arguments and results lie
@@ -86,6 +93,58 @@ def check_meshes(name: str, jaxpr: Jaxpr, in_many_forms: bool) -> None:
             facts = f"program: {name}, operation: {eqn.primitive.name}, mesh: {mesh}"
             fix = "Export it for one platform, shapes of numbers and devices along auto axes, or without meshes."
             raise NotImplementedError(message(rule, facts, fix=fix))
+
+
+@cached_on_jaxpr
+def without_lone_devices(jaxpr: Jaxpr, keeps_layouts: bool) -> Jaxpr:
+    """The program without `shard_map` over meshes of one device, whose bodies stand in its place.
+
+    An axis of one device is a batch of one. Constraints of such meshes say nothing, but to a file that has a place for
+    them, which `keeps_layouts`.
+    """
+    if not any(mesh.size == 1 for _, mesh in on_meshes(jaxpr)):
+        return jaxpr
+
+    def apply(eqn: Eqn, inputs: list[Any]) -> Sequence[Any]:
+        if eqn.primitive is shard_map_p and eqn.params["mesh"].size == 1:
+            body = without_lone_devices(eqn.params["jaxpr"], keeps_layouts)
+            return _along_one(body, eqn.params["axes"], inputs)
+        if (
+            eqn.primitive is sharding_constraint_p
+            and eqn.params["sharding"].mesh.size == 1
+            and not keeps_layouts
+        ):
+            return inputs
+        inner = eqn.map_jaxprs(lambda jaxpr: without_lone_devices(jaxpr, keeps_layouts))
+        return as_list(inner.primitive, inner.primitive.bind(*inputs, **inner.params))
+
+    return rewritten(jaxpr, apply, what="export")
+
+
+def _along_one(body: Jaxpr, names: Sequence[str], args: Sequence[Any]) -> list[Any]:
+    """The results of a program over axes of these names, each of length 1."""
+    if not names:
+        return interpret(body, args, _apply_untracked)
+    run = lambda *xs: _along_one(body, names[1:], xs)
+    outs, dims = vmap_flat(run, AxisData(names[0], 1), (None,) * len(args), args)
+    lengths = [aval_of(y).shape for y in outs]
+    return [
+        y if dim is None else reshape(y, n[:dim] + n[dim + 1 :])
+        for y, dim, n in zip(outs, dims, lengths, strict=True)
+    ]
+
+
+def _apply_untracked(eqn: Eqn, inputs: list[Any]) -> Sequence[Any]:
+    """The results of an equation, whose types do not say along which axes they vary."""
+    if eqn.primitive is pvary_p:
+        return inputs
+    eqn = eqn.map_jaxprs(_untracked)
+    return as_list(eqn.primitive, eqn.primitive.bind(*inputs, **eqn.params))
+
+
+def _untracked(jaxpr: Jaxpr) -> Jaxpr:
+    avals = [aval.update(vma=frozenset()) for aval in jaxpr.in_avals]
+    return rewritten(jaxpr, _apply_untracked, what="export", in_avals=avals)
 
 
 def on_meshes(jaxpr: Jaxpr) -> Iterator[tuple[Eqn, Any]]:

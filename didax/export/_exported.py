@@ -36,6 +36,7 @@ from didax.export._devices import (
     on_devices,
     on_meshes,
     shardings_over,
+    without_lone_devices,
     written,
 )
 from didax.export._symbolic import SymbolicScope, scope_of, solve
@@ -402,7 +403,15 @@ def _exported(
         [aval for x in pytree.leaves((args, kwargs)) if type(aval := getattr(x, "aval", None)) is ShapedArray]
     )
     traced = fun.trace(*args, **kwargs)
-    jaxpr, consts = traced.closed
+    in_many_forms = len(platforms) > 1 or any(
+        map(is_symbolic, [n for x in pytree.leaves((args, kwargs)) for n in getattr(x, "shape", ())])
+    )
+
+    def closed_program(traced: Any) -> tuple[Jaxpr, Sequence[Any]]:
+        jaxpr, consts = traced.closed
+        return without_lone_devices(jaxpr, not in_many_forms), consts
+
+    jaxpr, consts = closed_program(traced)
     if len(jaxpr.outvars) != traced.out_tree.num_leaves or jaxpr.effects:
         raise _needs_python(traced.fun_name)
     in_avals = jaxpr.in_avals[len(consts) :]
@@ -414,15 +423,15 @@ def _exported(
 
     def program() -> tuple[Jaxpr, Sequence[Any]]:
         """The program of the platform that is asked for."""
-        return (
-            traced.closed if config.state().lowering_platform is None else fun.trace(*args, **kwargs).closed
-        )
+        if config.state().lowering_platform is None:
+            return jaxpr, consts
+        return closed_program(fun.trace(*args, **kwargs))
 
     def closed(*xs: Any) -> list[Any]:
         own, captured = program()
         return eval_jaxpr(own, [*[constant_p.bind(held=Held(c)) for c in captured], *xs])
 
-    check_meshes(traced.fun_name, jaxpr, _any_symbolic(in_avals) or len(platforms) > 1)
+    check_meshes(traced.fun_name, jaxpr, in_many_forms)
     devices, layout = 1, None
     if _any_symbolic(in_avals):
         programs = _of_platforms(platforms, program)

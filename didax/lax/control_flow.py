@@ -32,6 +32,7 @@ from didax.api.traced import (
 )
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import is_symbolic
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
 from didax.core.ref import Ref
@@ -125,7 +126,7 @@ def switch(
     names = tuple(f"branches[{i}]" for i in range(len(branches)))
     _check_branches("switch", names, branches)
     aval = _scalar("switch", "index", index, "iu", "an integer")
-    value = known_value(index)
+    value = None if is_symbolic(index) else known_value(index)
     last = len(branches) - 1
     if value is not None:
         index = np.int32(min(max(int(value), 0), last))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from didax.core.avals import aval_of
-from didax.core.dims import as_length
+from didax.core.dims import as_length, max_dim
 from didax.core.errors import message
 from didax.lax.dot import PrecisionLike, canonicalize_element_type, canonicalize_precision, dot_general
 from didax.lax.operands import operation
@@ -306,7 +306,7 @@ def conv_shape_tuple(
     if isinstance(pads, str):
         pads = padtype_to_pads(lhs_shape[2:], rhs_shape[2:], strides, pads)
     lengths = [
-        max((n + low + high - k) // s + 1, 0)
+        max_dim((n + low + high - k) // s + 1, 0)
         for n, k, s, (low, high) in zip(lhs_shape[2:], rhs_shape[2:], strides, pads, strict=True)
     ]
     batch = lhs_shape[0] // batch_group_count if lhs_shape[0] > 0 else lhs_shape[0]
@@ -366,7 +366,7 @@ def _conv_transpose_padding(reach: int, stride: int, padding: str) -> tuple[int,
         total = reach + stride - 2
         low = reach - 1 if stride > reach - 1 else -(-total // 2)
     else:
-        total = reach + stride - 2 + max(reach - stride, 0)
+        total = reach + stride - 2 + max_dim(reach - stride, 0)
         low = reach - 1
     return low, total - low
 
@@ -394,7 +394,7 @@ def padtype_to_pads(
             )
         )
     totals = [
-        max((-(-n // s) - 1) * s + k - n, 0)
+        max_dim((-(-n // s) - 1) * s + k - n, 0)
         for n, k, s in zip(in_shape, window_shape, window_strides, strict=False)
     ]
     return [(t // 2, t - t // 2) if name == "SAME" else (t - t // 2, t // 2) for t in totals]

@@ -6,13 +6,13 @@ impl="rbg")` uses the generator of this module. Read next: `primitives/rbg.py`.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.dims import as_length
 from didax.core.dtypes import DTypeLike
 from didax.core.value import Array
 from didax.lax.operands import operation
@@ -41,7 +41,7 @@ def rng_bit_generator(
     >>> bits.shape
     (2, 3)
     """
-    shape = tuple(operator.index(n) for n in shape)
+    shape = tuple(map(as_length, shape))
     state, bits = rng_bit_generator_p.bind(key, shape=shape, dtype=dtypes.dtype(dtype), algorithm=algorithm)
     return state, bits
 
@@ -58,5 +58,5 @@ def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Array:
     >>> bool((drawn >= 0).all() & (drawn < 1).all())
     True
     """
-    out: Array = rng_uniform_p.bind(a, b, shape=tuple(operator.index(n) for n in shape))[0]
+    out: Array = rng_uniform_p.bind(a, b, shape=tuple(map(as_length, shape)))[0]
     return out

@@ -15,6 +15,7 @@ import numpy as np
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import as_length
 from didax.core.errors import message
 from didax.core.value import Array
 from didax.lax.operands import operation
@@ -82,7 +83,7 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Array]:
     >>> values, indices
     (Array([5., 5., 3.], dtype=float32), Array([1, 3, 2], dtype=int32))
     """
-    return top_k_p.bind(operand, k=operator.index(k), axis=_axis(axis, operand))
+    return top_k_p.bind(operand, k=as_length(k), axis=_axis(axis, operand))
 
 
 @operation
@@ -130,7 +131,7 @@ def approx_min_k(
 def _approximate_top_k(
     name: str, operand: Any, k: int, axis: int, recall_target: float, aggregate_to_topk: bool
 ) -> list[Array]:
-    aval, k, axis = aval_of(operand), operator.index(k), _axis(axis, operand)
+    aval, k, axis = aval_of(operand), as_length(k), _axis(axis, operand)
     _check_approximate(name, aval, k, axis, recall_target, aggregate_to_topk)
     if name == "approx_max_k":
         return top_k(operand, k, axis=axis)

@@ -666,7 +666,8 @@ def _spaced_by_numpy(first: Array, last: Array, count: int, endpoint: bool) -> A
 
     The edges of a histogram of integers are then integers, where they are meant to be.
     """
-    small = not is_symbolic(count) and count * first.size <= NUMPY_MAX_ELEMENTS
+    sizes_are_known = not is_symbolic(count) and not is_symbolic(first.size)
+    small = sizes_are_known and count * first.size <= NUMPY_MAX_ELEMENTS
     wide = np.dtype(np.complex128 if dtypes.is_complex(first.dtype) else np.float64)
     if not small or first.dtype == wide:
         return None

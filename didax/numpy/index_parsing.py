@@ -22,6 +22,7 @@ from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import as_length, is_symbolic, slice_of
 from didax.core.errors import (
+    InconclusiveDimensionOperation,
     NonConcreteBooleanIndexError,
     PositionError,
     TracerArrayConversionError,
@@ -35,6 +36,7 @@ from didax.lax.slicing import of_one_dtype, wrapped
 from didax.numpy.creation import asarray
 from didax.numpy.dynamic_slices import Slice
 from didax.numpy.promotion import broadcast_shapes
+from didax.primitives.convert import iota
 from didax.primitives.dimension import number
 from didax.primitives.elementwise import clamp, rem
 from didax.primitives.scalars import scalar_like
@@ -183,11 +185,15 @@ def _axis_entries(
         item = item.__jax_array__()
     if _is_mask(item):
         return _mask_points(x, item, axis)
+    if is_symbolic(x.shape[axis]) and _is_static(item):
+        item = _along_symbolic(x, item, axis, checked, wraps)
     if isinstance(item, Array) and dtypes.is_integer(item.dtype):
         if not x.shape[axis] and item.size and not drops:
             raise _out_of_range(x, axis, item.aval)
         return [Point(axis, _wrapped_array(item, x.shape[axis]) if wraps else item, static=False)]
     if isinstance(item, np.ndarray) and dtypes.is_integer(item.dtype):
+        if is_symbolic(x.shape[axis]):
+            return [Point(axis, _int32(signed(item)), True)]
         return [_static_points(x, item, axis, checked or not (drops or x.shape[axis]), wraps)]
     if not isinstance(item, Array | np.ndarray) and hasattr(item, "__index__"):
         i, n = as_length(item), x.shape[axis]
@@ -196,6 +202,30 @@ def _axis_entries(
             raise _out_of_range(x, axis, i)
         return [Point(axis, i + n if i < 0 and wraps else i, inside)]
     raise _not_an_index(item)
+
+
+def _is_static(item: Any) -> bool:
+    if isinstance(item, Array):
+        return False
+    return dtypes.is_integer(item.dtype) if isinstance(item, np.ndarray) else hasattr(item, "__index__")
+
+
+def _along_symbolic(x: ShapedArray, item: Any, axis: int, checked: bool, wraps: bool) -> Any:
+    """Return static integers as they are if they are known to lie within an axis of symbolic length.
+
+    Otherwise they are an array, as traced ones are: where they lie is found as the program runs.
+    """
+    n, index = x.shape[axis], np.asarray(item)
+    if not index.size:
+        return item
+    least, most = int(index.min()), int(index.max())
+    try:
+        inside = bool((-n if wraps else 0) <= least and most < n)
+    except InconclusiveDimensionOperation:
+        return asarray(item)
+    if checked and not inside:
+        raise _out_of_range(x, axis, item)
+    return item if inside and (index.ndim == 0 or least >= 0) else asarray(item)
 
 
 def _span(x: ShapedArray, item: slice, axis: int) -> Span:
@@ -456,7 +486,11 @@ def windows_of(x: ShapedArray, entries: Sequence[Entry], layout: Layout) -> Wind
             )
         elif type(e) is Span and e.step != 1:
             first = e.start if e.static else 0
-            ramp: Any = np.arange(first, first + e.size * e.step, e.step, dtype=np.int64)
+            if is_symbolic(e.size) or is_symbolic(first):
+                dtype = dtypes.position_dtype(x.shape[e.axis])
+                ramp: Any = number(first, dtype) + iota(dtype, (e.size,), 0) * dtype.type(e.step)
+            else:
+                ramp = np.arange(first, first + e.size * e.step, e.step, dtype=np.int64)
             if not e.static:
                 ramp = e.start + ramp.astype(e.start.dtype)
             columns[e.axis] = _at_batch_axes(ramp, [batch.index(layout.labels.index(e.axis))], batch_shape)

@@ -110,9 +110,14 @@ def _static_key(index: Any) -> tuple[Any, ...] | None:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _static_window(x: ShapedArray, key: tuple[Any, ...]) -> _StaticWindow:
-    """Return the window of a static index into an array of type `x`; IndexError where it is out of range."""
+def _static_window(x: ShapedArray, key: tuple[Any, ...]) -> _StaticWindow | None:
+    """Return the window of a static index into an array of type `x`; IndexError where it is out of range.
+
+    None where a symbolic length does not say whether it is.
+    """
     entries = parse(x, [slice(*item) if type(item) is tuple else item for item in key], checked=True)
+    if any([isinstance(e, Point) and isinstance(e.position, Array) for e in entries]):
+        return None
     starts, limits, steps = _bounds([e for e in entries if type(e) is not New], x.shape)
     sizes = [-(-(j - i) // k) for i, j, k in zip(starts, limits, steps, strict=True)]
     return _StaticWindow(
@@ -444,6 +449,8 @@ def _scatters(x: ShapedArray, window: _StaticWindow, kind: str, values: Any) -> 
     """
     if kind == "set" or window.sizes == x.shape or x.dtype == np.bool_:
         return False
+    if any([is_symbolic(size) and size != n for size, n in zip(window.sizes, x.shape, strict=True)]):
+        return False  # padded programs have no windows of such lengths
     if any([not is_symbolic(n) and n > np.iinfo(np.int32).max for n in x.shape]):  # positions have 32 bits
         return False
     new = aval_of(values)

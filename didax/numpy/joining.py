@@ -18,12 +18,12 @@ from didax.api.vmap import vmap
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.dims import as_length, is_symbolic, max_dim, min_dim, slice_of
+from didax.core.dims import as_length, is_symbolic, max_dim, may_exceed, min_dim, slice_of
 from didax.core.errors import ArgumentError, PositionError, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.numpy import promotion, ufuncs
-from didax.numpy.creation import arange
+from didax.numpy.creation import arange, asarray
 from didax.numpy.indexing import at, getitem
 from didax.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, expand_dims, moveaxis, ravel
 from didax.numpy.promotion import (
@@ -407,6 +407,16 @@ def _positions(name: str, x: Array, obj: Any, axis: int) -> np.ndarray[Any, Any]
     return np.where(index < 0, index + length, index).astype(np.int64)
 
 
+def _may_be_outside(obj: Any, length: Any) -> bool:
+    """Whether integers before which values are inserted may lie beyond a symbolic length, or count from its end."""
+    if not is_symbolic(length) or isinstance(obj, slice | Tracer):
+        return False
+    index = np.asarray(obj)
+    if index.dtype.kind not in "iu" or not index.size:
+        return False
+    return bool(index.min() < 0) or may_exceed(int(index.max()), length)
+
+
 def _traced_positions(name: str, x: Array, obj: Array, axis: int) -> Array:
     """Return positions before which values are inserted, within the axis."""
     length = x.shape[axis]
@@ -447,10 +457,10 @@ _MOST_PARTS = 16  # more of them are one gather, whose indices are as many as th
 def _runs(x: Array, obj: Any, axis: int) -> list[tuple[int, int]]:
     """Return the first and the last position, plus 1, of each run of positions to be deleted, in order."""
     if isinstance(obj, slice):
-        span = range(*obj.indices(x.shape[axis]))
-        span = span[::-1] if span.step < 0 else span
-        if span.step == 1:
-            return [(span.start, span.stop)] if span else []
+        start, count, step = slice_of(obj, x.shape[axis])
+        if abs(step) == 1:
+            start = start if step > 0 else start - count + 1
+            return [(start, start + count)] if may_exceed(count, 0) else []
     places = np.unique(_positions("delete", x, obj, axis))
     first = np.diff(places, prepend=-2) > 1
     return [(int(run[0]), int(run[-1]) + 1) for run in np.split(places, np.flatnonzero(first)) if run.size]
@@ -471,14 +481,15 @@ def _without_empty_parts(parts: Sequence[Array], axis: int) -> Array:
 def _others(length: int, positions: Array) -> Array:
     """Return the positions along an axis that are not among the given positions, which are distinct."""
     kept = at(promotion.broadcast(np.bool_(True), (length,)))[positions].set(False)
-    return flatnonzero(kept, size=max(length - positions.size, 0))
+    return flatnonzero(kept, size=max_dim(length - positions.size, 0))
 
 
 @array_function
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
     """Return the array with values inserted before positions: an integer, a slice, integers or booleans.
 
-    Integers may be traced; those out of range are then moved to the nearer end.
+    Integers may be traced, and symbolic lengths do not say whether they are in range; those out of range are then moved
+    to the nearer end.
 
     >>> import didax.numpy as dnp
     >>> dnp.insert(dnp.array([1, 3]), 1, 2)
@@ -489,7 +500,10 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
         x, axis = ravel(x), 0
     dimension = canonical_axis("insert", axis, x.ndim)
     new = as_array_of("insert", values, x.dtype, x.weak_type, "values")
-    is_traced = isinstance(obj, Tracer) and dtypes.is_integer(obj.dtype)
+    if is_symbolic(obj) or _may_be_outside(obj, x.shape[dimension]):
+        obj, is_traced = asarray(obj), True
+    else:
+        is_traced = isinstance(obj, Tracer) and dtypes.is_integer(obj.dtype)
     places = (_traced_positions if is_traced else _positions)("insert", x, obj, dimension)
     if places.size == 1:  # one position takes all of the values
         new = shapes.reshape(new, (1,) * (x.ndim - new.ndim) + new.shape)

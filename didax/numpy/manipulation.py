@@ -406,8 +406,8 @@ def repeat(
         ends = cumsum(promotion.broadcast(as_array("repeat", counts, "repeats"), (length,)))
         if length == 0:
             return x  # no element can fill up the places
-        place = iota(ends.dtype, (operator.index(total_repeat_length),), 0)
-        index = ufuncs.minimum(searchsorted(ends, place, side="right"), max(length - 1, 0))
+        place = iota(ends.dtype, (as_length(total_repeat_length),), 0)
+        index = ufuncs.minimum(searchsorted(ends, place, side="right"), max_dim(length - 1, 0))
     return getitem(x, (slice(None),) * dimension + (index,))
 
 
@@ -575,7 +575,8 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     rows, columns = x.shape[-2:]
     offset = offset if is_symbolic(offset) else operator.index(offset)
     count = max_dim(0, min_dim(rows, columns - offset) if offset >= 0 else min_dim(rows + offset, columns))
-    i: Any = iota(np.dtype(np.int32), (count,), 0) if is_symbolic(count) else np.arange(count)
+    known = not any(map(is_symbolic, (count, rows, columns)))
+    i: Any = np.arange(count) if known else iota(np.dtype(np.int32), (count,), 0)
     return getitem(x, (..., i + max(0, -offset), i + max(0, offset)))
 
 

@@ -17,7 +17,7 @@ from didax.api.results import array_function
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
-from didax.core.dims import Dim, max_dim, min_dim
+from didax.core.dims import is_symbolic, max_dim, may_exceed, min_dim
 from didax.core.errors import message
 from didax.core.value import Array
 from didax.lax.convolution import conv_general_dilated
@@ -94,7 +94,7 @@ def _sums_of_products(x: Array, kernel: Array, *, before: int, after: int) -> Ar
 
 def _either_may_be_longer(x: Array, y: Array) -> bool:
     """Whether the sizes are symbolic, and neither vector is known to be as long as the other."""
-    return isinstance(x.size - y.size, Dim) and min_dim(x.size, y.size) not in (x.size, y.size)
+    return is_symbolic(x.size - y.size) and may_exceed(x.size, y.size) and may_exceed(y.size, x.size)
 
 
 def _overlaps_of_all(

@@ -47,14 +47,13 @@ class Lengths:
         self.bucket = bucket
         self.numbers = list(numbers)
         self.found: dict[Size, Any] = {}  # sizes that are computed already
-        scope = Scope(dict(bucket))
-        self._variables = {name: variable(name, scope) for name, _ in bucket}
+        self._variables: dict[Scope, dict[str, Size]] = {}
 
     def most(self, size: Size) -> int:
         """The largest value of a size in the bucket, which is the length of a padded axis."""
-        if not is_symbolic(size):
+        if not isinstance(size, Dim):
             return size
-        high = bounds(evaluate(size, self._variables))[1]
+        high = bounds(self.smaller(size))[1]
         if high > LONGEST:
             rule = "A length that depends on padded sizes has to stay below 2**31."
             facts = f"length: {size}, up to {high}, with {_sizes_text(self.bucket)}"
@@ -70,8 +69,15 @@ class Lengths:
         return aval.update(shape=self.shape(aval.shape)) if any(map(is_symbolic, aval.shape)) else aval
 
     def smaller(self, size: Dim) -> Size:
-        """A size with what is known of it in the bucket."""
-        return evaluate(size, self._variables)
+        """A size with what is known of it in the bucket, and what the trace decided of its sizes."""
+        known = self._variables.get(size.scope)
+        if known is None:
+            scope = Scope(dict(self.bucket))
+            known = self._variables[size.scope] = {name: variable(name, scope) for name, _ in self.bucket}
+            scope.constraints = tuple(
+                [c._replace(size=evaluate(c.size, known)) for c in size.scope.constraints]
+            )
+        return evaluate(size, known)
 
 
 def _sizes_text(bucket: Bucket) -> str:

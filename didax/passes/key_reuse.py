@@ -221,7 +221,8 @@ def flow(
             )
         return found
     keys = operands[0] if len(operands) == 1 and primitive.eager is not None else None
-    if not isinstance(keys, Keys) or math.prod(keys.aval.shape) > _POSITIONS_MAX:
+    lengths = [n for aval in (keys.aval, *out_avals) for n in aval.shape] if isinstance(keys, Keys) else []
+    if not isinstance(keys, Keys) or any(map(is_symbolic, lengths)) or keys.aval.size > _POSITIONS_MAX:
         return [None] * len(out_avals)
     assert primitive.eager is not None
     moved = primitive.eager(keys.positions, **params)

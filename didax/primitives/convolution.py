@@ -77,7 +77,9 @@ class ConvWindow(NamedTuple):
         ]
         reach = [dilated(n, d) for n, d in zip(rhs, self.rhs_dilation, strict=True)]
         lengths = zip(padded, reach, self.strides, strict=True)
-        return tuple([max(0, (n - k) // stride + 1) if n else 0 for n, k, stride in lengths])
+        return tuple(
+            [max_dim((n - k) // stride + 1, 0) if may_exceed(n, 0) else 0 for n, k, stride in lengths]
+        )
 
 
 def dilated(n: int, dilation: int) -> int:

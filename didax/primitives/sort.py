@@ -32,7 +32,7 @@ from didax.primitives.shape import reshape
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.transforms.elements import check_elements
-from didax.xla.text import FunctionContext, Value, function_type, lower_parts, names, tensor_type
+from didax.xla.text import FunctionContext, NoOpenForm, Value, function_type, lower_parts, names, tensor_type
 from didax.xla.written_calls import one_kernel
 
 _INT32 = np.dtype(np.int32)
@@ -399,6 +399,8 @@ class TopK(Primitive):
         return [np.take_along_axis(x, indices, axis), indices]
 
     def lower(self, ctx: Any, x: Any, *, k: int, axis: int) -> list[Any]:
+        if is_symbolic(k):
+            raise NoOpenForm("top_k has no form for an open number of elements")
         order = [*(i for i in range(x.aval.ndim) if i != axis), axis]  # chlo.top_k searches the last axis
         back = [order.index(i) for i in range(x.aval.ndim)]
         dtype = x.aval.dtype

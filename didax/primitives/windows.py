@@ -231,7 +231,7 @@ class ReduceWindowSum(LinearUnary, ReduceWindow):
         back = [_reversed(w, n) for w, n in zip(windows_of(**params), shape, strict=True)]
         ct_x = self.bind(ct, **params_of(back))
         for i, (n, step) in enumerate(zip(shape, params["base_dilation"], strict=True)):
-            ct_x = slice_axis(ct_x, 0, max((n - 1) * step + 1, 0), i, step)
+            ct_x = slice_axis(ct_x, 0, max_dim((n - 1) * step + 1, 0), i, step)
         return [ct_x]
 
 
@@ -275,7 +275,7 @@ class ReduceWindowExtremum(ReduceWindow):
         x = pad(x, scalar_like(self.identity(aval.dtype), aval.dtype), config)
         t = pad(t, scalar_like(0, aval_of(t).dtype), config)
         starts = [k * window.dilation for k in range(window.size)]
-        reach = (count - 1) * window.stride + 1
+        reach = max_dim((count - 1) * window.stride + 1, 0)
         taken = [[slice_axis(z, s, s + reach, axis, window.stride) for s in starts] for z in (x, t)]
         y_dot = taken[1][-1]
         for element, tangent in zip(taken[0][-2::-1], taken[1][-2::-1], strict=True):

@@ -25,7 +25,7 @@ from didax.api.vmap import vmap
 from didax.core import dtypes, sharding
 from didax.core.avals import aval_of
 from didax.core.device_types import loosened, pinned
-from didax.core.dims import is_symbolic
+from didax.core.dims import as_length, is_symbolic
 from didax.core.errors import message
 from didax.primitives.convert import materialize_p
 from didax.primitives.densities import log_power_of_gamma
@@ -41,6 +41,7 @@ from didax.random._programs import compiled_program
 from didax.random._rejection import Proposal, transformed_rejection
 from didax.random._samplers import (
     arguments,
+    common_shape,
     dtype_of_counts,
     exponential_floats,
     normal_floats,
@@ -48,7 +49,7 @@ from didax.random._samplers import (
     signs,
     unit_floats,
 )
-from didax.random._transformed import check, common_shape, draw, positive
+from didax.random._transformed import check, draw, positive
 from didax.transforms.rewriting import trace_closed
 from didax.xla.platforms import platform
 
@@ -350,7 +351,7 @@ def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None) -> An
     True
     """
     positive("ball", p=p)
-    (d,) = (int(n) for n in (d,))
+    d = as_length(d)
     words, shape, dtype = arguments("ball", key, shape, dtype)
     (p,) = parameters("ball", shape, _float_for(dtype), p=p)
     return _ball(words, p, shape=(*shape, d), dtype=dtype)
@@ -557,7 +558,10 @@ def multinomial(
     check("multinomial", "n", n, lambda v: v >= 0, "of at least 0")
     check("multinomial", "p", p, lambda v: (v >= 0) & (v <= 1), "between 0 and 1")
     if shape is None:
-        shape = (*common_shape("multinomial", None, n=n, p=_batch_shaped(p)), aval.shape[-1])
+        shape = (
+            *common_shape("multinomial", None, n=n, p=aval.update(shape=aval.shape[:-1])),
+            aval.shape[-1],
+        )
     dtype = dtype_of_counts("multinomial", dtype, "f")
     wide = _float_for(dtype)
     words, shape, _ = arguments("multinomial", key, shape, wide)
@@ -572,11 +576,6 @@ def multinomial(
     (n,) = parameters("multinomial", shape[:-1], wide, n=n)
     (p,) = parameters("multinomial", shape, wide, p=p)
     return _multinomial(words, n, p, shape=shape, dtype=dtype, unroll=unroll)
-
-
-def _batch_shaped(p: Any) -> Any:
-    """Return an array with the batch shape of `p`; only its shape is used."""
-    return np.empty(aval_of(p).shape[:-1], np.float32)
 
 
 @compiled_program

@@ -18,7 +18,7 @@ from didax.api.flat import narrowed_scalar
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.dims import is_symbolic
+from didax.core.dims import broadcast_lengths, is_symbolic
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.tracing import Tracer
@@ -120,8 +120,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     >>> random.truncated_normal(random.key(0), -2.0, 2.0, (3,)).shape
     (3,)
     """
-    if shape is None:
-        shape = np.broadcast_shapes(aval_of(lower).shape, aval_of(upper).shape)
+    shape = common_shape("truncated_normal", shape, lower=lower, upper=upper)
     words, shape, dtype = arguments("truncated_normal", key, shape, dtype)
     low, high = parameters("truncated_normal", shape, dtype, lower=lower, upper=upper)
     has_middle = (
@@ -177,7 +176,10 @@ def floats_of_bits(bits: Any, dtype: np.dtype[Any]) -> Any:
 
 def floats_between(words: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Return floats in [low, high)."""
-    floats = unit_floats(words, shape, dtype)
+    return _between(unit_floats(words, shape, dtype), low, high)
+
+
+def _between(floats: Any, low: Any, high: Any) -> Any:
     return max_.bind(low, add.bind(mul.bind(floats, sub.bind(high, low)), low))
 
 
@@ -251,14 +253,13 @@ def _truncated_normal(
     There erf is near 1 or -1, and takes few values: ten in float32 beyond 5. In exact numbers both ways are one.
     """
     root = dtype.type(math.sqrt(2))
-    uniforms = floats_between(
-        words, erf.bind(div.bind(low, root)), erf.bind(div.bind(high, root)), shape, dtype
-    )
+    floats = unit_floats(words, shape, dtype)
+    uniforms = _between(floats, erf.bind(div.bind(low, root)), erf.bind(div.bind(high, root)))
     numbers = mul.bind(root, erf_inv.bind(uniforms))
     if tails:
         above, below = ge.bind(low, dtype.type(2)), le.bind(high, dtype.type(-2))
         first, last = [ndtr(where(above, neg.bind(x), x)) for x in (low, high)]
-        share = add.bind(first, mul.bind(unit_floats(words, shape, dtype), sub.bind(last, first)))
+        share = add.bind(first, mul.bind(floats, sub.bind(last, first)))
         at = ndtri(where(or_.bind(above, below), share, scalar_like(0.5, dtype)))
         numbers = where(above, neg.bind(at), where(below, at, numbers))
     inside = nextafter(low, high), nextafter(high, low)  # rounding must not reach the bounds
@@ -457,6 +458,22 @@ def _remainder(x: Any, span: Any) -> Any:
 
 
 # --- arguments --------------------------------------------------------------------------------------------
+
+
+def common_shape(name: str, shape: Any, **values: Any) -> Any:
+    """Return the given shape, or else the common shape of the parameters."""
+    if shape is not None:
+        return shape
+    found = broadcast_lengths([aval_of(x).shape for x in values.values()])
+    if found is None:
+        raise ValueError(
+            message(
+                f"The parameters of {name} are broadcast together.",
+                ", ".join(f"{parameter}: {aval_of(x)}" for parameter, x in values.items()),
+                fix="Give them shapes that agree, or axes of length 1.",
+            )
+        )
+    return found
 
 
 def arguments(name: str, key: Any, shape: Any, dtype: Any, kinds: str = "f") -> tuple[Any, Any, Any]:

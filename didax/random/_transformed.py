@@ -48,6 +48,7 @@ from didax.random._keys import child
 from didax.random._programs import compiled_program
 from didax.random._samplers import (
     arguments,
+    common_shape,
     dtype_of_counts,
     exponential_floats,
     floats_between,
@@ -56,23 +57,6 @@ from didax.random._samplers import (
     signs,
     unit_floats,
 )
-
-
-def common_shape(name: str, shape: Any, **values: Any) -> Any:
-    """Return the given shape, or else the common shape of the parameters."""
-    if shape is not None:
-        return shape
-    shapes = {parameter: aval_of(x).shape for parameter, x in values.items()}
-    try:
-        return np.broadcast_shapes(*shapes.values())
-    except ValueError:
-        raise ValueError(
-            message(
-                f"The parameters of {name} are broadcast together.",
-                ", ".join(f"{parameter}: {aval_of(x)}" for parameter, x in values.items()),
-                fix="Give them shapes that agree, or axes of length 1.",
-            )
-        ) from None
 
 
 def check(name: str, parameter: str, x: Any, holds: Callable[[Any], Any], rule: str) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import Dim
 from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.errors import message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
@@ -114,6 +115,8 @@ class StagingTrace(RefScope):
         elif isinstance(x, (Array, np.ndarray)) and aval_of(x).physical.ndim == 0:
             # The owner of a NumPy array may write to it: a scalar is a copy.
             return Literal(x[()] if isinstance(x, np.ndarray) else x)
+        elif isinstance(x, Dim):
+            return self.atom(x.__jax_array__())
         found = self.constants.get(id(x)) or (Var(aval_of(x)), x)
         return self.constants.setdefault(id(x), found)[0]
 

@@ -2,6 +2,7 @@
 
 import functools
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -230,8 +231,6 @@ SUMS = {
         dnp.cumprod(x),
         lax.cumlogsumexp(x, reverse=True),
         lax.cumprod(m, 1, True),
-        lax.associative_scan(dnp.add, x),
-        lax.associative_scan(dnp.multiply, m, axis=1, reverse=True),
     ),
     "softmax": lambda x, y, m, k, b: (
         nn.softmax(x),
@@ -309,9 +308,39 @@ def test_what_lies_beyond_the_real_length_is_never_seen(functions, rtol, monkeyp
     for n in (5, 7, 8):
         wanted = table(functions)(*map(dnp.asarray, arguments(n)))
         for poison in _POISONS:
-            monkeypatch.setattr(bucketed, "padded_operand", functools.partial(poisoned, poison=poison))
+            fill = mock.Mock(side_effect=functools.partial(poisoned, poison=poison))
+            monkeypatch.setattr(bucketed, "padded_operand", fill)
             check(padded(*arguments(n)), wanted, rtol)
+            assert fill.called  # sizes that coincide would run without padding
     assert padded._cache_size() <= 3  # what some functions decide by the length is decided anew
+
+
+def test_parts_are_updated_alone() -> None:
+    """Also where nothing else of the program says how long the array is."""
+    for update in (lambda x: x.at[1:].mul(2.0), lambda x: x.at[:-1].add(x[1:]), lambda x: x.at[2:].min(0.5)):
+        padded = dx.jit(update, bucket="n")
+        for n in (5, 7):
+            x = dnp.arange(float(n))
+            check(padded(x), update(x))
+
+
+def test_lengths_that_coincide_run_without_padding(monkeypatch):
+    """Halves of halves of an array are 1 long in the end, where the trace took all of them for different."""
+    monkeypatch.setattr(bucketed, "padded_operand", mock.Mock(side_effect=AssertionError))
+    padded = dx.jit(lambda m: lax.associative_scan(dnp.multiply, m, axis=1, reverse=True), bucket="_, n")
+    for n in (5, 7):
+        m = arguments(n)[2]
+        check(padded(m), lax.associative_scan(dnp.multiply, m, axis=1, reverse=True), _SUMS)
+
+
+def test_lengths_are_bounded_by_what_the_trace_decided() -> None:
+    def f(x: Any) -> Any:
+        n = x.shape[0]
+        return dnp.ones(n % (2 * n - 2)) if n >= 4 else x
+
+    padded = dx.jit(f, bucket="n")
+    for n in (5, 7):
+        check(padded(dnp.zeros(n)), dnp.ones(n))
 
 
 # --- Programs -----------------------------------------------------------------------------------------------

@@ -103,3 +103,13 @@ def test_programs_of_one_device_in_programs_of_several() -> None:
     )
     wanted = np.concatenate([of(np.tile(part, (2, 1)), W) for part in (X[:2], X[2:])])
     np.testing.assert_allclose(dx.jit(each)(x), wanted, rtol=1e-5)
+
+
+def test_meshes_of_devices_need_one_platform_and_known_lengths() -> None:
+    rows = NamedSharding(dx.sharding.Mesh(dx.devices()[:2], "rows"), P("rows"))
+    placed = dx.jit(lambda x: x, in_shardings=rows)
+    rule = "no place for what.*\n  program: <lambda>, operation: sharding_constraint"
+    with pytest.raises(NotImplementedError, match=rule):
+        export.export(placed)(dx.ShapeDtypeStruct(export.symbolic_shape("2*b"), "float32"))
+    with pytest.raises(NotImplementedError, match="for one platform"):
+        export.export(placed, platforms=["cpu", "cuda"])(X)

@@ -346,6 +346,14 @@ def no_alarm_vmapped() -> None:
     k = key()
     dx.vmap(lambda i: random.normal(random.fold_in(k, i)))(dnp.arange(3))
     dx.vmap(dx.vmap(random.bits))(random.split(key(), (2, 3)))
+    dx.jit(lambda k, a: dx.vmap(lambda a: random.gamma(k, a, (2,)))(a))(
+        key(), dnp.ones(3)
+    )  # a loop repeats the key
+
+
+def no_alarm_tails() -> None:
+    for draw in (random.truncated_normal, dx.jit(random.truncated_normal)):
+        draw(key(), -dnp.ones(2), dnp.ones(2))
 
 
 def no_alarm_derivatives() -> None:

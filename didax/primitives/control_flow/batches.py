@@ -18,6 +18,7 @@ from didax.core.avals import aval_of
 from didax.primitives.control_flow.common import INT32
 from didax.primitives.control_flow.layout import Values
 from didax.primitives.convert import stop_gradient_p
+from didax.primitives.keys import impl_of, random_clone_p
 from didax.primitives.reductions import argmax_p
 from didax.primitives.select import select_n
 from didax.primitives.shape import broadcast_in_dim
@@ -26,8 +27,14 @@ from didax.transforms.batching import AxisData
 
 
 def batch_first(axis: AxisData, x: Any, dim: int | None) -> Any:
-    """`x` with its batch axis first; an `x` that has no batch axis is repeated along a new one."""
-    return array_ops.broadcast_axis(x, axis.size, 0) if dim is None else array_ops.move_axis(x, dim, 0)
+    """`x` with its batch axis first; an `x` that has no batch axis is repeated along a new one.
+
+    Keys are cloned with that: each element of the batch is to use them as if it were alone.
+    """
+    if dim is not None:
+        return array_ops.move_axis(x, dim, 0)
+    repeated = array_ops.broadcast_axis(x, axis.size, 0)
+    return repeated if impl_of(aval_of(x).dtype) is None else random_clone_p.bind(repeated)
 
 
 def batch_carry(
