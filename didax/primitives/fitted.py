@@ -322,7 +322,7 @@ def normal_weight(x: Any) -> Any:
     return _exp_of_square(abs_(x), -0.5)
 
 
-def _scaled_normal_tail(size: Any) -> Any:
+def scaled_normal_tail(size: Any) -> Any:
     """The share of the normal distribution beyond `size` >= 0, over exp(-size^2 / 2)."""
     return mul(_scaled_tail(size, math.sqrt(0.5)), 0.5)
 
@@ -330,7 +330,7 @@ def _scaled_normal_tail(size: Any) -> Any:
 def normal_share(x: Any) -> Any:
     """The share of the normal distribution below x; around the middle by erf, which rounds nothing away there."""
     size = abs_(x)
-    tail = mul(_scaled_normal_tail(size), _exp_of_square(size, -0.5))
+    tail = mul(scaled_normal_tail(size), _exp_of_square(size, -0.5))
     middle = add(mul(erf(mul(x, math.sqrt(0.5))), 0.5), 0.5)
     return where(lt(size, 0.65), middle, where(lt(x, 0), tail, sub(1, tail)))
 
@@ -378,7 +378,7 @@ def _log_ndtr_slope_in_double(x: Any) -> Any:
 def _log_ndtr(x: Any) -> Any:
     """For x < 0 the logarithm of the tail, otherwise log(1 - tail), corrected by the rounding error of 1 - tail."""
     size = abs_(x)
-    scaled = _scaled_normal_tail(size)
+    scaled = scaled_normal_tail(size)
     tail = mul(scaled, _exp_of_square(size, -0.5))
     left = lt(x, 0)
     rest = sub(1, tail)

@@ -493,3 +493,31 @@ def test_shares_of_float32_numbers_are_rounded_once() -> None:
     found = dx.jit(dx.vmap(dx.grad(stats.norm.logcdf)))(x)
     np.testing.assert_allclose(found[abs(x) < 30], slope[abs(x) < 30], 1.2e-7, 1e-37)
     assert np.isnan(dx.grad(stats.norm.logcdf)(NAN))
+
+
+def test_truncated_normal_of_float32_numbers_is_rounded_once() -> None:
+    """Also between neighbours and far from 0, where masses are small differences; beside float64."""
+    a = np.concatenate([RNG.normal(size=40) * 3, RNG.normal(size=40) * 10 ** RNG.uniform(-4, 2, 40)]).astype(
+        "float32"
+    )
+    b = a + np.concatenate([RNG.uniform(0.1, 6, 40), abs(a[40:]) * 10 ** RNG.uniform(-4, 0.5, 40)]).astype(
+        "float32"
+    )
+    z = (a + (b - a) * RNG.uniform(0.1, 0.9, 80)).astype("float32")
+    inside = (a < z) & (z < b)
+    args = z[inside], a[inside], b[inside]
+    wide = [x.astype("float64") for x in args]
+    for f, by in (
+        (stats.truncnorm.logpdf, (1, 2)),
+        (stats.truncnorm.logcdf, (0, 2)),
+        (stats.truncnorm.logsf, (0,)),
+    ):
+        for function in (f, *[dx.vmap(dx.grad(f, i)) for i in by]):
+            found = dx.jit(function)(*args)
+            with dx.enable_x64(True):
+                wanted = dx.jit(function)(*wide)
+            np.testing.assert_allclose(found, wanted, 4e-7, 1e-37)
+    ends = np.array([-INF, 0, -1], "float32"), np.array([INF, INF, 1], "float32")
+    np.testing.assert_allclose(
+        stats.truncnorm.pdf(np.float32(0), *ends), scipy.stats.truncnorm.pdf(0, *ends), 1e-6
+    )

@@ -21,7 +21,7 @@ import didax.numpy as dnp
 from didax.lax import stop_gradient
 from didax.nn.activations import log1mexp
 from didax.numpy.ufunc import ufunc
-from didax.primitives import densities, logarithmic
+from didax.primitives import densities, logarithmic, truncated_normal
 from didax.primitives.gamma_quotients import sum_and_error
 from didax.scipy.special import erfcx, expit, ndtr
 
@@ -46,6 +46,10 @@ log1p_square = ufunc(
     operands="inexact",
     f=logarithmic.log1p_square,
 )
+truncnorm_log_density, truncnorm_log_share = [
+    ufunc(f"truncnorm_{f.name}", 3, "See `didax/primitives/truncated_normal.py`.", operands="inexact", f=f)
+    for f in (truncated_normal.log_density, truncated_normal.log_share)
+]
 cauchy_share = ufunc(
     "cauchy_share",
     1,

@@ -56,6 +56,8 @@ from didax.scipy.stats._parts import (
     logistic_cdf,
     one_minus_exp,
     power_of_size,
+    truncnorm_log_density,
+    truncnorm_log_share,
 )
 
 LOG_2 = math.log(2)
@@ -114,11 +116,20 @@ def _t_logpdf(z: Any, df: Any) -> Any:
     return scale - 0.5 * (df + 1) * log1p_square(z / dnp.sqrt(df))
 
 
+def _truncnorm_logpdf(z: Any, a: Any, b: Any) -> Any:
+    if z.dtype == np.float32:
+        return truncnorm_log_density(z, a, b)
+    return log_ratio((z, -0.5 * LOG_2PI), log_mass(a, b))
+
+
 def _truncnorm_logcdf(z: Any, a: Any, b: Any) -> Any:
     low, high = z <= a, z >= b
     z = dnp.where(
         low | high, dnp.where(dnp.isinf(a), b - 1, dnp.where(dnp.isinf(b), a + 1, 0.5 * (a + b))), z
     )
+    if z.dtype == np.float32:
+        value = truncnorm_log_share(z, a, b)
+        return dnp.where(low, -math.inf, dnp.where(high, 0, value))
     whole = log_mass(a, b)
     below, above = log_ratio(log_mass(a, z), whole), log_ratio(log_mass(z, b), whole)
     small = below < -LOG_2
@@ -200,7 +211,7 @@ CONTINUOUS: list[Distribution] = [
     continuous(
         "truncnorm", "The normal distribution between a and b.", "a b", support=lambda a, b: (a, b),
         valid=lambda a, b: a < b, also="pdf cdf sf",
-        logpdf=lambda z, a, b: log_ratio((z, -0.5 * LOG_2PI), log_mass(a, b)),
+        logpdf=_truncnorm_logpdf,
         logcdf=_truncnorm_logcdf, logsf=lambda z, a, b: _truncnorm_logcdf(-z, -b, -a)),
     continuous(
         "uniform", "The uniform distribution on [0, 1].", support=_between(0, 1),
