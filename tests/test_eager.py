@@ -341,3 +341,13 @@ def test_kinds_of_calls_are_bounded_for_all_functions_together(monkeypatch: pyte
             assert len(whole_functions._remembered) <= 8
     for _ in range(5):
         np.testing.assert_array_equal(nn.softmax(dnp.zeros(2)), [0.5, 0.5])
+
+
+@pytest.mark.cpu
+def test_an_eager_derivative_of_expm_finds_its_loop_compiled():
+    """The squarings are a function of their own, which is staged once, and not in each call."""
+    x = dnp.eye(3) * 2
+    gradient = dx.grad(lambda x: sla.expm(x).sum())
+    for _ in range(2):
+        np.testing.assert_allclose(gradient(x), np.full((3, 3), np.exp(2)) * 1.0, rtol=1e-5)
+    assert python_calls(gradient, x) <= 7000

@@ -33,6 +33,7 @@ from didax.core.jaxpr import Eqn, Jaxpr, Literal
 from didax.core.primitive import application_key, current_trace_var, eager_trace
 from didax.passes.physical import is_physical
 from didax.passes.simplify import dce_jaxpr
+from didax.primitives.call import jit_p
 from didax.primitives.control_flow.common import LoopPrimitive
 from didax.primitives.control_flow.linear_solve import linear_solve_p
 from didax.primitives.custom.call import rules_call_p
@@ -336,10 +337,10 @@ def _numpy_rule(eqn: Eqn) -> Callable[..., Any] | None:
 
 
 def _program_rule(eqn: Eqn) -> Callable[..., Any] | None:
-    """A rule on NumPy values that runs the program of an eager operation: a loop, or one without a NumPy rule."""
+    """A rule on NumPy values that runs a program: of a loop, of `jit`, or of an operation without a NumPy rule."""
     primitive, avals = eqn.primitive, [x.aval for x in eqn.invars]
-    is_loop = isinstance(primitive, LoopPrimitive)
-    if (primitive.evaluate is not None and not is_loop) or eqn.effects:
+    is_program = isinstance(primitive, LoopPrimitive) or primitive is jit_p
+    if (primitive.evaluate is not None and not is_program) or eqn.effects:
         return None
     if not is_physical((*avals, *[v.aval for v in eqn.outvars])):
         return None

@@ -18,6 +18,7 @@ import numpy as np
 import didax.numpy as dnp
 from didax.api.autodiff import jvp
 from didax.api.custom import custom_jvp
+from didax.api.jit import jit
 from didax.api.numpy_functions import computed_by
 from didax.api.results import array_function
 from didax.api.whole_functions import evaluated_whole
@@ -68,12 +69,22 @@ def _exponential(x: Any, *, upper_triangular: bool, max_squarings: Any) -> Any:
     else:
         out = linalg.solve(v - u, v + u)
 
+    square = _compiled_squares if isinstance(max_squarings, int) else _squares
+    out = square(out, squarings, max_squarings)
+    return dnp.where((squarings > max_squarings)[..., None, None], dnp.nan, out)
+
+
+def _squares(y: Any, squarings: Any, most: Any) -> Any:
+    """Matrices, each of them squared so many times."""
+
     def square(i: Any, y: Any) -> Any:
         wanted = (i < squarings)[..., None, None]
         return cond(wanted.any(), lambda: dnp.where(wanted, matrix.matmul(y, y), y), lambda: y)
 
-    out = fori_loop(0, max_squarings, square, out)
-    return dnp.where((squarings > max_squarings)[..., None, None], dnp.nan, out)
+    return fori_loop(0, most, square, y)
+
+
+_compiled_squares = jit(_squares, static_argnums=2)  # eager derivatives find the loop's programs compiled
 
 
 def _pade_halves(x: Any, degree: int) -> tuple[Any, Any]:
