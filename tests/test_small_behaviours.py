@@ -134,6 +134,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "negative": (lambda: dnp.vectorize(abs, excluded={-1}), ValueError, "counted from the front"),
     "no position": (lambda: dnp.vectorize(abs, excluded={1.5}), TypeError, "by position"),
     "fftfreq": (lambda: dnp.fft.fftfreq([3]), ValueError, "n: \\[3\\]"),
+    "fftfreq of an array": (
+        lambda: dnp.fft.fftfreq(np.array([3, 4])),
+        ValueError,
+        "takes a number of points",
+    ),
     "points that are no number": (
         lambda: dnp.fft.fftfreq(2.5),
         TypeError,

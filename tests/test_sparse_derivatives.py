@@ -203,6 +203,8 @@ def test_rows_or_columns_pytrees_and_other_arguments() -> None:
     assert f(np.float32(5), p)[0, 0] == 5.0
     empty = sparse_jacobian(lambda x: x)(np.zeros(0, "float32"))
     assert empty.shape == (0, 0)
+    last = sparse_jacobian(lambda x, y: x * y**2, argnums=-1)(np.float32([3, 4]), np.float32([1, 2]))
+    np.testing.assert_array_equal(last.toarray(), [[6, 0], [0, 16]])
 
 
 @pytest.mark.parametrize(
@@ -211,7 +213,8 @@ def test_rows_or_columns_pytrees_and_other_arguments() -> None:
         (lambda: sparse_jacobian(lambda x: x)(np.arange(3)), TypeError, "the argument: int32"),
         (lambda: sparse_jacobian(lambda x: x > 0)(np.ones(3, "float32")), TypeError, "the result: bool"),
         (lambda: dx.jit(sparse_jacobian(lambda x: x))(1.0), TypeError, "outside of jit"),
-        (lambda: sparse_jacobian(lambda x: x, argnums=1)(1.0), ValueError, "argnums: 1, arguments: 1"),
+        (lambda: sparse_jacobian(lambda x: x, argnums=1)(1.0), ValueError, "positional arguments: 1"),
+        (lambda: sparse_jacobian(lambda x, y: x, argnums=(0, 1)), TypeError, "argnums: .0, 1."),
         (lambda: sparse_jacobian(3), TypeError, "sparse_jacobian"),
         (lambda: sparse_hessian(lambda x: x, chunk_size=0)(1.0), ValueError, "chunk_size"),
     ],

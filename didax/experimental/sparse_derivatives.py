@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from didax.api.argnums import chosen_arguments
 from didax.api.autodiff import grad, jvp, vjp
 from didax.api.chunks import checked_size
 from didax.api.flat import check_callable
@@ -96,7 +97,10 @@ class SparseJacobian:
     """
 
     def __init__(self, caller: str, fun: Callable[..., Any], argnums: int, chunk_size: int | None):
-        self._caller, self._fun, self._argnums = caller, fun, argnums
+        if not isinstance(argnums, (int, np.integer)):
+            rule = f"{caller} differentiates by one positional argument, which may be a pytree."
+            raise TypeError(message(rule, f"argnums: {argnums}", fix="Pass the number of an argument."))
+        self._caller, self._fun, self._argnums = caller, fun, int(argnums)
         self._chunk_size = checked_size(caller, "chunk_size", chunk_size)
         self._plans: dict[Any, _Plan] = {}
 
@@ -120,11 +124,8 @@ class SparseJacobian:
 
     def _split(self, args: Any) -> tuple[Any, tuple[Any, ...]]:
         """The argument to differentiate by, and the others."""
-        if not 0 <= self._argnums < len(args):
-            facts = f"argnums: {self._argnums}, arguments: {len(args)}"
-            rule = f"{self._caller} differentiates with respect to one positional argument."
-            raise ValueError(message(rule, facts, fix="Pass the number of a positional argument."))
-        return args[self._argnums], (*args[: self._argnums], *args[self._argnums + 1 :])
+        (i,) = chosen_arguments(self._caller, self._fun, [self._argnums], args)
+        return args[i], (*args[:i], *args[i + 1 :])
 
     def _plan(self, args: Any, kwargs: Any) -> _Plan:
         leaves, tree = pytree.flatten((args, kwargs))
@@ -142,9 +143,10 @@ class SparseJacobian:
     def _planned(self, args: Any, kwargs: Any) -> _Plan:
         x, rest = self._split(args)
         flat_x, unravel = ravel_pytree(x)
+        i = self._argnums % len(args)
 
         def flat(vector: Any, rest: Any, kwargs: Any) -> Any:
-            arguments = [*rest[: self._argnums], unravel(vector), *rest[self._argnums :]]
+            arguments = [*rest[:i], unravel(vector), *rest[i:]]
             return ravel_pytree(self._fun(*arguments, **kwargs))[0]
 
         program = make_jaxpr(flat)(flat_x, rest, kwargs)

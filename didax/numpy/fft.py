@@ -414,7 +414,7 @@ def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any
 
 
 def _point_count(name: str, n: Any) -> int:
-    if isinstance(n, list | tuple):
+    if isinstance(n, list | tuple) or getattr(n, "ndim", 0):
         rule = f"{name} takes a number of points."
         raise ValueError(message(rule, f"n: {n!r:.100}", fix="Pass an int."))
     if isinstance(n, float) or (isinstance(n, int) and n < 0):
