@@ -8,6 +8,7 @@ not from a cache. Tracing and lowering are not counted.
     python -m benchmarks.special                        every function, a quarter of an hour
     python -m benchmarks.special --only beta stats.t    functions whose names start so
     python -m benchmarks.special --json out.json        also write what was measured
+    python -m benchmarks.special --eager --rounds 1     calls outside of `jit`, of 3 and of 1,000 numbers
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import numpy as np
 from benchmarks.__main__ import machine_line
 
 SIZE = 100_000
+SMALL = (3, 1000)  # of eager calls
 Domain = tuple[float, ...]  # low and high; with a third number whole ones
 
 REAL, POSITIVE, SHARE, SHAPE = (-4.0, 4.0), (0.1, 10.0), (0.02, 0.98), (0.5, 10.0)
@@ -52,7 +54,7 @@ def _special() -> Iterator[tuple[str, Sequence[Domain], Any]]:
         yield name, [SHARE], None
     yield from [
         ("fresnel", [POSITIVE], None), ("sici", [POSITIVE], None), ("gammasgn", [REAL], ()),
-        ("erfinv", [(-0.98, 0.98)], None), ("spence", [(0.1, 1.9)], None), ("wofz", [REAL], ()),
+        ("erfinv", [(-0.98, 0.98)], None), ("spence", [(0.1, 1.9)], None), ("wofz", [REAL, POSITIVE], None),
         ("multigammaln", [(1.0, 10.0)], None), ("bessel_jn", [POSITIVE], None), ("zeta", [(1.5, 10.0), POSITIVE], (1,)),
         ("beta", [SHAPE, SHAPE], None), ("betaln", [SHAPE, SHAPE], None), ("poch", [SHAPE, SHAPE], None),
         ("betainc", [SHAPE, SHAPE, SHARE], (2,)),
@@ -63,6 +65,7 @@ def _special() -> Iterator[tuple[str, Sequence[Domain], Any]]:
         ("kl_div", [POSITIVE, POSITIVE], None), ("rel_entr", [POSITIVE, POSITIVE], None),
         ("xlogy", [REAL, POSITIVE], None), ("xlog1py", [REAL, POSITIVE], None), ("owens_t", [REAL, REAL], None),
         ("hyp1f1", [SHAPE, SHAPE, SHARE], (2,)), ("hyp2f1", [(0.5, 3.0), (0.5, 3.0), (1.0, 4.0), SHARE], (3,)),
+        ("sph_harm_y", [(0, 4, 1), (0, 4, 1), (0.1, 3.0), REAL], (2, 3)),
         ("logsumexp", [REAL], None), ("softmax", [REAL], None), ("log_softmax", [REAL], None),
     ]  # fmt: skip
 
@@ -100,6 +103,7 @@ def cases() -> list[Case]:
             if name in ("binom", "betabinom"):
                 by = by[1:]  # not by the number of trials
             found.append(Case(f"stats.{name}.{kind}", (SHARE if share else domains[0], *domains[1:]), by))
+    found.append(Case("stats.poisson.entropy", (POSITIVE,), ()))
     return found
 
 
@@ -119,6 +123,10 @@ def _function(library: str, name: str) -> Any:
         return lambda x: found(x, 3)
     if name in ("special.fresnel", "special.sici"):
         return lambda x: sum(found(x))
+    if name == "special.wofz":  # of complex numbers
+        return lambda x, y: abs(found(x + 1j * y))
+    if name == "special.sph_harm_y":
+        return lambda n, m, *angles: found(n.astype("int32"), m.astype("int32"), *angles, n_max=4).real
     return found
 
 
@@ -132,6 +140,22 @@ def operands(case: Case) -> list[np.ndarray[Any, Any]]:
         for d in case.domains
     ]
     return [x.astype(np.float32) for x in draws]
+
+
+def measure_eager(library: str, case: Case) -> dict[str, float]:
+    """Seconds of the processor for a call outside of `jit`, with arrays of 3 and 1,000 numbers, the least of many."""
+    api, found = importlib.import_module(library), {}
+    f = _function(library, case.name)
+    for size in SMALL:
+        xs = [api.device_put(x[:size]) for x in operands(case)]
+        times: list[float] = []
+        for _ in range(40):
+            start = time.process_time()
+            for _ in range(5):
+                api.block_until_ready(f(*xs))
+            times.append((time.process_time() - start) / 5)
+        found[str(size)] = min(times)
+    return found
 
 
 def measure(library: str, case: Case, gradient: bool) -> dict[str, float]:
@@ -158,9 +182,12 @@ def measure(library: str, case: Case, gradient: bool) -> dict[str, float]:
 def worker(library: str) -> None:
     """Answer questions, one a line, until there are no more."""
     for line in sys.stdin:
-        name, domains, by, gradient = json.loads(line)
+        name, domains, by, gradient, eager = json.loads(line)
+        case = Case(name, domains, by)
         try:
-            answer: dict[str, Any] = measure(library, Case(name, domains, by), gradient)
+            answer: dict[str, Any] = (
+                measure_eager(library, case) if eager else measure(library, case, gradient)
+            )
         except Exception as error:  # one function must not take the table with it
             answer = {"error": f"{type(error).__name__}: {str(error).splitlines()[0]:.80}"}
         print(json.dumps(answer), flush=True)
@@ -183,12 +210,14 @@ class _Process:
         return json.loads(self.process.stdout.readline())
 
 
-def compare(sides: dict[str, _Process], case: Case, gradient: bool, rounds: int) -> dict[str, Any]:
+def compare(
+    sides: dict[str, _Process], case: Case, gradient: bool, eager: bool, rounds: int
+) -> dict[str, Any]:
     """The least seconds of each library, asked in turn."""
     found: dict[str, Any] = {}
     for _ in range(rounds):
         for library, side in sides.items():
-            answer, best = side.ask([*case, gradient]), found.get(library, {})
+            answer, best = side.ask([*case, gradient, eager]), found.get(library, {})
             if "error" in answer:
                 return {library: answer}
             found[library] = {what: min(seconds, best.get(what, seconds)) for what, seconds in answer.items()}
@@ -196,12 +225,12 @@ def compare(sides: dict[str, _Process], case: Case, gradient: bool, rounds: int)
 
 
 def _cells(found: dict[str, Any]) -> list[str]:
-    """Milliseconds of both libraries and their ratio, to compile and to run."""
+    """Milliseconds of both libraries and their ratio, to compile and to run, or of eager calls."""
     errors = [f"{library}: {side['error']}" for library, side in found.items() if "error" in side]
     if errors:
         return [*errors, "", "", ""]
     cells = []
-    for what in ("compile", "run"):
+    for what in found["didax"]:
         ours, theirs = found["didax"][what], found["jax"][what]
         cells += [f"{1e3 * ours:.3g}, {1e3 * theirs:.3g}", f"{ours / theirs:.2f}"]
     return cells
@@ -213,6 +242,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m benchmarks.special", description="Special functions beside JAX."
     )
     parser.add_argument("--only", nargs="+", metavar="NAME", help="functions whose names start so")
+    parser.add_argument("--eager", action="store_true", help="calls outside of jit, of small arrays")
     parser.add_argument("--rounds", type=int, default=3, help="how often each library is asked")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write what was measured")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -223,14 +253,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.update(DIDAX_ENABLE_COMPILATION_CACHE="0", JAX_ENABLE_COMPILATION_CACHE="0")
     sides = {library: _Process(library) for library in ("didax", "jax")}
     starts = tuple(f"{p}{name}" for name in options.only or [""] for p in ("", "special.", "stats."))
-    heads = ["function", "compiling, ms: Didax, JAX", "ratio", "running, ms", "ratio"]
+    whats = [f"{size} numbers" for size in SMALL] if options.eager else ["compiling", "running"]
+    heads = ["function", f"{whats[0]}, ms: Didax, JAX", "ratio", f"{whats[1]}, ms", "ratio"]
     print(machine_line(list(sides)), "", f"| {' | '.join(heads)} |", "|---|---|---:|---|---:|", sep="\n")
     rows = []
     for case in cases():
         if not case.name.startswith(starts):
             continue
-        for gradient in (False, True) if case.by else (False,):
-            found = compare(sides, case, gradient, options.rounds)
+        for gradient in (False, True) if case.by and not options.eager else (False,):
+            found = compare(sides, case, gradient, options.eager, options.rounds)
             name = f"{case.name}{', gradient' if gradient else ''}"
             print(f"| {' | '.join([name, *_cells(found)])} |", flush=True)
             rows.append({"name": name, **found})

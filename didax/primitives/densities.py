@@ -21,7 +21,7 @@ from typing import Any
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.primitives import gamma_in_double as double
-from didax.primitives.composed import composed, like, polynomial
+from didax.primitives.composed import composed, like, polynomial, slope_of
 from didax.primitives.convert import reduce_precision_p
 from didax.primitives.elementwise import (
     abs_,

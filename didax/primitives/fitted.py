@@ -365,7 +365,7 @@ def _log_ndtr_in_double(x: Any) -> Any:
     base = where(tail.left, scaled, tail.rest)
     log = logarithm2(base, where(tail.left, sub(scaled, 1), neg(tail.share)))
     less = where(tail.left, mul(square(x), 0.5), like(0, x))
-    return sub(mul(log, math.log(2)), less)
+    return neg(sub(less, mul(log, math.log(2))))  # -0.0 at infinity
 
 
 def _log_ndtr_slope_in_double(x: Any) -> Any:
