@@ -489,3 +489,14 @@ def test_accelerators_get_plain_operations(monkeypatch: pytest.MonkeyPatch) -> N
     for only_here in ("reduce_precision", "ui8", "custom_call", "round_nearest_even"):
         assert only_here in here and only_here not in there, only_here
     assert there.count("stablehlo.reduce(") == 4 and "stablehlo.sort" in there and "stablehlo.sine" in there
+
+
+@pytest.mark.cpu
+def test_extrema_of_rows_of_integers_are_in_one_loop() -> None:
+    """In blocks of lanes, which are faster for floats, LLVM finds no vector instructions."""
+    for dtype, count in [("float32", "1000x5x25x8"), ("int32", "1000x125x8"), ("uint8", "1000x1000")]:
+        x = np.random.default_rng(0).integers(0, 100, (1000, 1000)).astype(dtype)
+        largest = dx.jit(lambda x: x.max(1))
+        np.testing.assert_array_equal(largest(x), x.max(1))
+        reduced = [line for line in largest.lower(x).as_text().splitlines() if "stablehlo.reduce(" in line]
+        assert f"(tensor<{count}x" in reduced[0], dtype
