@@ -20,7 +20,8 @@ from types import ModuleType
 import didax.experimental.serialize_executable
 import didax.export
 import didax.ffi
-import didax.scipy.special  # noqa: F401, these load every primitive
+import didax.scipy.special
+import didax.scipy.stats  # noqa: F401, these load every primitive
 from didax.core.declarations import RULES
 from didax.core.primitive import Primitive
 from didax.core.primitive_names import by_name

@@ -124,9 +124,8 @@ def _aval_of_other(x: Any) -> ShapedArray:
             check_no_mask(array)
         return ShapedArray(array.shape, dtypes.narrowed(dtypes.exact_dtype(array.dtype)))
     if isinstance(x, np.generic):
-        return _numpy_scalars.setdefault(
-            kind, ShapedArray((), dtypes.exact_dtype(cast("np.generic[Any]", x).dtype))
-        )
+        dtype = dtypes.exact_dtype(cast("np.generic[Any]", x).dtype)
+        return _numpy_scalars.setdefault(kind, ShapedArray((), dtype))
     if isinstance(x, Dim):  # the program computes its number
         return ShapedArray((), dtypes.default_dtype(int), True)
     rule = "Only arrays and scalars can enter an array program."

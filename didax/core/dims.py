@@ -57,9 +57,8 @@ class Scope:
     def __init__(self, longest: Mapping[str, int] | None = None) -> None:
         self.constraints: tuple[Constraint, ...] = ()
         self.same: dict[Monomial, Size] = {}  # products that the caller says are equal to a simpler size
-        self.implied: tuple[
-            Size, ...
-        ] = ()  # what is at least 0, as floordiv, mod, ... on a left side have a meaning
+        # What is at least 0, as floordiv, mod, ... on the left side of a constraint have a meaning.
+        self.implied: tuple[Size, ...] = ()
         self.longest = dict(longest or {})  # the largest sizes of variables, where they are below LONGEST
 
     def settle(self, x: Dim) -> bool | None:

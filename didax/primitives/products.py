@@ -128,9 +128,8 @@ def lower_small_products(
         zero = inner.constant(0, out)  # the sum begins with it, so it is never -0.0
         return [inner.select(inner.compare("EQ", total, zero), zero, total)]
 
-    return kept_apart(ctx, "small_products", [x, y], write)[
-        0
-    ]  # an operand is computed once, not for each use
+    # Apart, so that an operand is computed once, not for each use.
+    return kept_apart(ctx, "small_products", [x, y], write)[0]
 
 
 def _are_small(

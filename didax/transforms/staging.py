@@ -139,12 +139,8 @@ class StagingTrace(RefScope):
     def origin_of(self, var: Var) -> SourceLine | str | None:
         """The user's line, or the argument, that a variable comes from."""
         if var in self.invars:
-            position = self.invars.index(var)
-            return (
-                f"argument {self.arg_names[position]}"
-                if position < len(self.arg_names)
-                else f"argument {position}"
-            )
+            i = self.invars.index(var)
+            return f"argument {self.arg_names[i] if i < len(self.arg_names) else i}"
         return next((eqn.source for eqn in self.eqns if var in eqn.outvars), None)
 
 

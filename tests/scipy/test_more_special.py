@@ -551,8 +551,9 @@ def test_faddeeva_keeps_the_digits_of_both_parts(dtype: str) -> None:
     slope, curve = 2j / np.sqrt(np.pi) - 2 * wide * wanted, np.zeros_like(wide)
     far = abs(wide) > 30
     inverse = 1 / wide[far]
-    slope[far] = -1j / np.sqrt(np.pi) * inverse**2 * (1 + 1.5 * inverse**2 + 3.75 * inverse**4)
-    curve[far] = 2j / np.sqrt(np.pi) * inverse**3 * (1 + 3 * inverse**2 + 11.25 * inverse**4)
+    terms = np.array([1, 3 / 2, 15 / 4, 105 / 8, 945 / 16, 10395 / 32])
+    slope[far] = -1j / np.sqrt(np.pi) * inverse**2 * np.polyval(terms[::-1], inverse**2)
+    curve[far] = 2j / np.sqrt(np.pi) * inverse**3 * np.polyval((terms * np.arange(1, 7))[::-1], inverse**2)
     curve[~far] = -2 * (wanted + wide * slope)[~far]
     with dx.enable_x64(dtype == "complex128"):
         found = np.asarray(dx.jit(special.wofz)(z))
