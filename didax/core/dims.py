@@ -16,6 +16,7 @@ import ast
 import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from math import inf
 from typing import Any, Final, NamedTuple, cast
 
@@ -496,12 +497,18 @@ def bounds(x: Size) -> Bounds:
     """The least and the largest value that a size can have, as far as that is found; infinite ones are floats."""
     if not isinstance(x, Dim):
         return x, x
-    return _bounds_within(x, x.scope.constraints)
+    return _bounds_within(x, x.scope.constraints, _steps_left.get())
+
+
+# A bound is found by what is known of sizes, which holds sizes whose bounds are asked for in turn: each use of what is
+# known is a step, and so many of them follow each other. The operands of floordiv, mod, ... are bounded without a step.
+_steps_left = ContextVar("steps_left", default=4)
 
 
 @functools.lru_cache(maxsize=4096)
-def _bounds_within(x: Dim, _constraints: tuple[Constraint, ...]) -> Bounds:
-    return _lowest(x, 2), -_lowest(-x, 2)
+def _bounds_within(x: Dim, _constraints: tuple[Constraint, ...], steps: int) -> Bounds:
+    depth = min(2, steps)
+    return _lowest(x, depth), -_lowest(-x, depth)
 
 
 def _lowest(x: Size, depth: int) -> float:
@@ -509,18 +516,28 @@ def _lowest(x: Size, depth: int) -> float:
     if not isinstance(x, Dim):
         return x
     best = sum([_scaled(_product_bounds(m, x.scope), a)[0] for m, a in x.terms])
-    if depth:
-        for choice in _choices(x):  # it is one of its two sizes
-            either = [_lowest(evaluate(x, {str(choice): size}), depth - 1) for size in choice.args]
-            linear = dict(x.terms).get(((choice, 1),), 0)
-            alone = sum(choice in dict(m) for m, _ in x.terms) == 1 and linear
-            best = max(best, max(either) if alone and (choice.op == "max") == (linear > 0) else min(either))
-        for known in _known(x):
-            for m, a in known.terms:
-                b = dict(x.terms).get(m, 0)
-                if m and b * a > 0:
-                    found = _lowest(x * abs(a) - known * abs(b), depth - 1) / abs(a) if depth else -inf
-                    best = max(best, -((-found) // 1) if found != -inf else found)
+    if not depth:
+        return best
+    before = _steps_left.set(_steps_left.get() - 1)
+    try:
+        return max(best, _lowest_by_what_is_known(x, depth - 1))
+    finally:
+        _steps_left.reset(before)
+
+
+def _lowest_by_what_is_known(x: Dim, depth: int) -> float:
+    best = -inf
+    for choice in _choices(x):  # it is one of its two sizes
+        either = [_lowest(evaluate(x, {str(choice): size}), depth) for size in choice.args]
+        linear = dict(x.terms).get(((choice, 1),), 0)
+        alone = sum(choice in dict(m) for m, _ in x.terms) == 1 and linear
+        best = max(best, max(either) if alone and (choice.op == "max") == (linear > 0) else min(either))
+    for known in _known(x):
+        for m, a in known.terms:
+            b = dict(x.terms).get(m, 0)
+            if m and b * a > 0:
+                found = _lowest(x * abs(a) - known * abs(b), depth) / abs(a)
+                best = max(best, -((-found) // 1) if found != -inf else found)
     return best
 
 

@@ -73,8 +73,10 @@ class SymbolicScope(Scope):
                 rule = "The left side of == in a constraint is a name or a product of names that the right side lacks."
                 raise ValueError(message(rule, f"constraint: {text!r}", fix='Write it like "n == 2*b".'))
         size = right - left if relation == "<=" else left - right
-        if relation == "==" and len(monomial := left.terms[0][0]) == 1 and monomial[0][0].args:
-            self.implied += tuple(dims.meaning(monomial[0][0], right))
+        if relation == "==":
+            (factor, power), *others = left.terms[0][0]
+            if factor.args and power == 1 and not others:
+                self.implied += tuple(dims.meaning(factor, right))
         if relation == "==":  # from here on the left side is the right one, so the difference is taken before
             self.same[left.terms[0][0]] = right
             if _is_name(node):
