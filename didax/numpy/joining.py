@@ -77,8 +77,9 @@ def _formed(xs: Any, form: Callable[[Any], Array]) -> Any:
 def _joined_rows(rows: Array, axis: int, dtype: DTypeLike) -> Array:
     """The rows of an array joined along one of their axes."""
     if rows.ndim == 1:
-        rule = "Numbers have no axis along which they are joined."
-        raise ArgumentError(message(rule, f"rows of: {rows.aval}", fix="Use stack, or the array itself."))
+        rule = "concatenate joins arrays of at least one axis, and an array of numbers has none to give."
+        fix = "Give concatenate one list of all the arrays; for scalars use stack, or add axes."
+        raise ArgumentError(message(rule, f"got: {rows.aval}", fix=fix))
     i = canonical_axis("concatenate", axis, rows.ndim - 1)
     n, *row = rows.shape
     return _stated(shapes.reshape(moveaxis(rows, 0, i), (*row[:i], n * row[i], *row[i + 1 :])), dtype)
@@ -99,7 +100,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike = None) -> A
     Array([1. , 2. , 3.5], dtype=float32)
     """
     if _are_rows(arrays):
-        return ravel(arrays) if axis is None else _joined_rows(arrays, axis, dtype)
+        return _stated(ravel(arrays), dtype) if axis is None else _joined_rows(arrays, axis, dtype)
     xs = _arrays("concatenate", arrays)
     if not xs:
         raise ValueError(

@@ -16,6 +16,7 @@ Each derivative is given in the form that does not cancel or divide 0 by 0. Read
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -180,19 +181,23 @@ def _log1p_square_slope(x: Any) -> Any:
 log1p_square = composed("log1p_square", _log1p_square, lambda t, z, x: mul(t, _log1p_square_slope(x)))
 
 
-# The share of the Cauchy distribution below z, arctan2(1, -z) / pi, and its density. Both are called by `scipy.stats`
-# alone, which computes in float32 at least.
+def _of_halves_in_float32(rule: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A rule of NumPy that computes floats of 16 bits as they are lowered."""
+    return lambda z: rule(z) if z.dtype.itemsize > 2 else rule(z.astype(np.float32)).astype(z.dtype)
+
+
+# The share of the Cauchy distribution below z, arctan2(1, -z) / pi, and its density.
 cauchy_density = composed(
     "cauchy_density",
     lambda z: div(1 / math.pi, add(square(z), 1)),
     lambda t, y, z: neg(mul(t, mul(y, _log1p_square_slope(z)))),
-    eager=lambda z: (1 / math.pi) / (z * z + 1),
+    eager=_of_halves_in_float32(lambda z: (1 / math.pi) / (z * z + 1)),
 )
 cauchy_share = composed(
     "cauchy_share",
     lambda z: mul(atan2(like(1, z), neg(z)), 1 / math.pi),
     lambda t, y, z: mul(t, cauchy_density(z)),
-    eager=lambda z: np.arctan2(z.dtype.type(1), -z) * (1 / math.pi),
+    eager=_of_halves_in_float32(lambda z: np.arctan2(z.dtype.type(1), -z) * (1 / math.pi)),
 )
 
 

@@ -1082,8 +1082,8 @@ def test_arrays_that_are_not_in_one_list():
         lambda: dnp.concatenate(dnp.ones(2), dnp.ones(2)),
         ArgumentError,
         """
-concatenate joins arrays of the same number of axes, at least one.
-  shapes: (), ()
+concatenate joins arrays of at least one axis, and an array of numbers has none to give.
+  got: float32[2]
 Give concatenate one list of all the arrays; for scalars use stack, or add axes.
 """,
     )

@@ -339,6 +339,9 @@ def test_rows_of_an_array_are_joined_as_a_whole(name):
     join = getattr(dnp, name)
     np.testing.assert_array_equal(join(dnp.asarray(x)), getattr(np, name)(list(x)))
     assert len(dx.make_jaxpr(join)(np.zeros((100, 4))).eqns) <= 6
+    if name == "concatenate":
+        for axis in (None, 0):
+            assert join(dnp.asarray(x), axis=axis, dtype="int8").dtype == "int8"
 
 
 def test_trapezoid_reads_the_values_once():
