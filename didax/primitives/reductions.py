@@ -190,9 +190,8 @@ def lower_extremum(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) ->
             ctx, x, op, lambda keys: _reduce(ctx, keys, axes, op, ordered_integer(init, x.aval.dtype))
         )
     has_lanes = not is_symbolic(row) and row > max(_LANES) and ctx.module.on_one_cpu
-    if (
-        dtypes.kind_of(x.aval.dtype) not in "iuf" or x.aval.dtype.itemsize == 1
-    ):  # bytes are left to XLA's library
+    # Bytes are left to XLA's library.
+    if dtypes.kind_of(x.aval.dtype) not in "iuf" or x.aval.dtype.itemsize == 1:
         return _reduce(ctx, x, axes, op, init)
     outer = [i for i in axes if i < first]
     if not has_lanes:
