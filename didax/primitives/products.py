@@ -97,18 +97,14 @@ def lower_small_products(
     (x_contract, y_contract), (x_batch, y_batch) = numbers
     if len(x_contract) != 1 or not _are_small(ctx, x.aval, y.aval, x_contract[0], x_batch):
         return None
-    batch = range(len(x_batch))
     x_free, y_free = [
         [i for i in range(v.aval.ndim) if i not in (*contract, *batch)]
         for v, contract, batch in ((x, x_contract, x_batch), (y, y_contract, y_batch))
     ]
-    places = [  # of the axes of each operand in the result
-        {**dict(zip(x_batch, batch, strict=True)), **{i: len(batch) + n for n, i in enumerate(x_free)}},
-        {
-            **dict(zip(y_batch, batch, strict=True)),
-            **{i: len(batch) + len(x_free) + n for n, i in enumerate(y_free)},
-        },
-    ]
+    # The axes of the result: the batch, then the free axes of `x`, then the free axes of `y`.
+    x_places = {axis: place for place, axis in enumerate([*x_batch, *x_free])}
+    y_places = {axis: place for place, axis in enumerate(y_batch)}
+    y_places |= {axis: place for place, axis in enumerate(y_free, len(x_batch) + len(x_free))}
 
     def write(inner: FunctionContext, x: Value, y: Value) -> list[Value]:
         def factor(v: Value, axis: int, k: int, places: dict[int, int]) -> Value:
@@ -118,7 +114,7 @@ def lower_small_products(
 
         terms = [
             inner.op(
-                "multiply", [factor(x, x_contract[0], k, places[0]), factor(y, y_contract[0], k, places[1])]
+                "multiply", [factor(x, x_contract[0], k, x_places), factor(y, y_contract[0], k, y_places)]
             )
             for k in range(x.aval.shape[x_contract[0]])
         ]
