@@ -65,7 +65,7 @@ def use_abstract_mesh(mesh: AbstractMesh) -> Any:
     ...     get_abstract_mesh().axis_names
     ('data',)
     """
-    if isinstance(mesh, Mesh) or not isinstance(mesh, AbstractMesh):
+    if not isinstance(mesh, AbstractMesh):  # pyright: ignore[reportUnnecessaryIsInstance]
         rule = "use_abstract_mesh takes a mesh without devices."
         raise TypeError(
             message(rule, f"mesh: {mesh!r:.200}", fix="Pass mesh.abstract_mesh, or use set_mesh.")

@@ -19,7 +19,7 @@ from didax.core import config, pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.device_types import loosened
 from didax.core.errors import api_boundary, message
-from didax.core.mesh import AbstractMesh, AxisType, current_mesh
+from didax.core.mesh import AnyMesh, AxisType, current_mesh
 from didax.core.sharding import NamedSharding, PartitionSpec, entry_names
 from didax.core.source import describe_function
 from didax.core.value import Array
@@ -133,7 +133,7 @@ def explicit_axes(f: Any = None, /, *, axes: Any = None, in_sharding: Any = None
     return run
 
 
-def _mesh(what: str, f: Any, args: Any) -> AbstractMesh:
+def _mesh(what: str, f: Any, args: Any) -> AnyMesh:
     """The mesh in force, or else that of the types of the arguments."""
     layouts = [aval_of(x).layout for x in pytree.leaves(args) if is_array_like(x)]
     found = current_mesh() or next((layout.mesh for layout in layouts if layout is not None), None)
@@ -148,7 +148,7 @@ def _mesh(what: str, f: Any, args: Any) -> AbstractMesh:
     return found
 
 
-def _with_types(mesh: AbstractMesh, axes: Any, kind: AxisType) -> AbstractMesh:
+def _with_types(mesh: AnyMesh, axes: Any, kind: AxisType) -> AnyMesh:
     names = (
         mesh.axis_names
         if axes is None
@@ -163,7 +163,7 @@ def _with_types(mesh: AbstractMesh, axes: Any, kind: AxisType) -> AbstractMesh:
     return mesh.with_types(names, kind)
 
 
-def _seen_in(mesh: AbstractMesh, x: Any) -> Any:
+def _seen_in(mesh: AnyMesh, x: Any) -> Any:
     """The value, whose type says only what it can say where the mesh has these types of axes."""
     if not isinstance(x, Array) or x.aval.layout is None:
         return x

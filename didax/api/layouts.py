@@ -11,7 +11,7 @@ from didax.core import pytree
 from didax.core.avals import aval_of
 from didax.core.errors import NoMeshError, message
 from didax.core.layout import Format
-from didax.core.mesh import AbstractMesh, AxisType, Mesh, current_mesh, mesh_of_device
+from didax.core.mesh import AbstractMesh, AnyMesh, AxisType, Mesh, current_mesh, mesh_of_device
 from didax.core.sharding import NamedSharding, PartitionSpec, Sharding
 from didax.core.tracing import Tracer
 from didax.primitives.sharding import sharding_constraint_p
@@ -57,7 +57,7 @@ def as_sharding(what: str, sharding: Any, *where: str) -> NamedSharding | None:
     )
 
 
-def as_seen_here(mesh: AbstractMesh) -> AbstractMesh:
+def as_seen_here(mesh: AnyMesh) -> AbstractMesh:
     """The mesh without its devices; the axes along which a `shard_map` decides are Manual within it."""
     names = manual_names()
     return mesh.abstract_mesh.with_types(names, AxisType.Manual) if names else mesh.abstract_mesh

@@ -16,13 +16,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from didax.api.devices import device_put, process_count
 from didax.api.devices import devices as all_devices
-from didax.api.layouts import as_seen_here, as_sharding
+from didax.api.layouts import as_seen_here, as_sharding, spread
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.memory import DEVICE
-from didax.core.mesh import AbstractMesh, AxisType, Mesh, current_mesh
+from didax.core.mesh import AbstractMesh, AnyMesh, AxisType, Mesh, current_mesh
 from didax.core.sharding import NamedSharding
 from didax.core.value import Array
 from didax.runtime.array import ConcreteArray, as_concrete, on_one_device
@@ -80,7 +81,7 @@ def _lengths(axis_shapes: Sequence[int]) -> tuple[int, ...]:
 
 
 @api_boundary
-def set_mesh(mesh: AbstractMesh | None) -> Any:
+def set_mesh(mesh: AnyMesh | None) -> Any:
     """Let specs without a mesh refer to this one: in the block, or from here on where it is not used as one.
 
     >>> import didax as dx
@@ -88,7 +89,7 @@ def set_mesh(mesh: AbstractMesh | None) -> Any:
     ...     dx.device_put(1.0, dx.P()).sharding.mesh.axis_names
     ('data',)
     """
-    if mesh is not None and not isinstance(mesh, AbstractMesh):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if mesh is not None and not isinstance(mesh, AnyMesh):  # pyright: ignore[reportUnnecessaryIsInstance]
         fix = "Pass what make_mesh returns, or None."
         raise ArgumentError(message("set_mesh takes a mesh.", f"got: {mesh!r:.200}", fix=fix))
     return _MeshSetting(None if mesh is not None and mesh.empty else mesh)
@@ -97,13 +98,13 @@ def set_mesh(mesh: AbstractMesh | None) -> Any:
 class _MeshSetting:
     """What `set_mesh` returns: the mesh is set for the process; a block keeps it to itself, in its own thread."""
 
-    def __init__(self, mesh: AbstractMesh | None):
+    def __init__(self, mesh: AnyMesh | None):
         self._before = config.global_state.mesh
         self._mesh = mesh
         self._block = config.override(mesh=mesh)
         config.update("mesh", mesh)
 
-    def __enter__(self) -> AbstractMesh | None:
+    def __enter__(self) -> AnyMesh | None:
         config.update("mesh", self._before)
         self._block.__enter__()
         return self._mesh
@@ -112,14 +113,15 @@ class _MeshSetting:
         self._block.__exit__(*error)
 
 
-def get_mesh() -> AbstractMesh:
-    """The mesh in force, which `set_mesh` or a `with mesh:` block says; one without axes where there is none.
+def get_mesh() -> Mesh:
+    """The mesh of devices in force, which `set_mesh` or a `with mesh:` block says; one without axes where none is.
 
     >>> from didax import sharding
     >>> sharding.get_mesh().empty
     True
     """
-    return current_mesh() or AbstractMesh((), ())
+    found = current_mesh()
+    return found if isinstance(found, Mesh) else Mesh(np.empty((), object), ())
 
 
 def get_abstract_mesh() -> AbstractMesh:
@@ -130,7 +132,7 @@ def get_abstract_mesh() -> AbstractMesh:
     ...     dx.sharding.get_abstract_mesh().axis_names
     ('data',)
     """
-    return as_seen_here(get_mesh())
+    return as_seen_here(current_mesh() or AbstractMesh((), ()))
 
 
 @api_boundary
@@ -257,17 +259,26 @@ def make_array_from_process_local_data(sharding: Any, local_data: Any, global_sh
 
     In one process that is the whole array. Where several processes compute, `local_data` is the block that covers the
     parts of this process's devices, and `global_shape` the shape of the whole; without it, each axis that is split over
-    processes is as much longer as there are blocks along it.
+    processes is as much longer as there are blocks along it. `local_data` may be a pytree, and the others prefixes of
+    it. In one process an array without a sharding (None) lies on the default device.
 
     >>> import didax as dx
     >>> s = dx.NamedSharding(dx.make_mesh((1,), ("data",)), dx.P("data"))
     >>> dx.make_array_from_process_local_data(s, np.arange(2.0))
     Array([0., 1.], dtype=float32)
     """
-    layout = _required("make_array_from_process_local_data", sharding)
+    what = "make_array_from_process_local_data"
+    leaves, tree = pytree.flatten(local_data)
+    layouts = spread(f"{what} sharding", sharding, local_data)
+    shapes = pytree.broadcast_prefix(
+        global_shape, local_data, f"{what} global_shape", _is_shape, "the arrays"
+    )
 
-    def put(leaf: Any) -> Array:
+    def put(leaf: Any, layout: NamedSharding | None, global_shape: Any) -> Array:
         local = np.asarray(leaf)
+        if layout is None and process_count() == 1 and global_shape in (None, local.shape):
+            return device_put(leaf)
+        layout = _required(what, layout)
         blocks = _local_blocks(layout, local.ndim)
         counts, _ = layout.parts(local.ndim)
         lengths = [
@@ -296,7 +307,11 @@ def make_array_from_process_local_data(sharding: Any, local_data: Any, global_sh
         aval = ShapedArray(shape, dtypes.narrowed(dtypes.dtype(local.dtype)))
         return on_its_device(from_callback(aval, layout, part))
 
-    return pytree.map(put, local_data)
+    return pytree.unflatten(tree, map(put, leaves, layouts, shapes))
+
+
+def _is_shape(x: Any) -> bool:
+    return x is None or (isinstance(x, tuple | list) and all(isinstance(n, int) for n in x))
 
 
 def _local_blocks(layout: NamedSharding, ndim: int) -> list[list[int]]:

@@ -15,7 +15,7 @@ from didax.api.flat import FlatFunction, argument_names, check_callable, flatten
 from didax.core import config, pytree
 from didax.core.avals import aval_of
 from didax.core.errors import ArgumentError, api_boundary, message
-from didax.core.mesh import AbstractMesh, Mesh, current_mesh
+from didax.core.mesh import AnyMesh, Mesh, current_mesh
 from didax.core.sharding import NamedSharding, PartitionSpec, check_spec, entry_names
 from didax.core.source import describe_function, wraps
 from didax.primitives.shard_map import manual_axes, part, shard_map_p, split_axes
@@ -33,7 +33,7 @@ def shard_map(
     *,
     out_specs: Any,
     in_specs: Any = None,
-    mesh: AbstractMesh | None = None,
+    mesh: AnyMesh | None = None,
     axis_names: Any = frozenset(),
     check_vma: bool = True,
 ) -> Any:
@@ -127,7 +127,7 @@ def _specs_of_axes(what: str, axes: Any, name: str) -> Any:
 def _run(
     f: Callable[..., Any],
     args: Any,
-    mesh: AbstractMesh | None,
+    mesh: AnyMesh | None,
     in_specs: Any,
     out_specs: Any,
     names: Any,
@@ -186,8 +186,8 @@ def _say_as_stated(y: Any, stated: NamedSharding) -> None:
         y.sharding = stated
 
 
-def _concrete_mesh(f: Any, mesh: AbstractMesh | None) -> Mesh:
-    if mesh is not None and not isinstance(mesh, AbstractMesh):  # pyright: ignore[reportUnnecessaryIsInstance]
+def _concrete_mesh(f: Any, mesh: AnyMesh | None) -> Mesh:
+    if mesh is not None and not isinstance(mesh, AnyMesh):  # pyright: ignore[reportUnnecessaryIsInstance]
         rule, facts = "mesh of shard_map is a mesh.", f"function: {describe_function(f)}, mesh: {mesh!r:.200}"
         raise ArgumentError(message(rule, facts, fix="Pass what make_mesh returns, or leave it out."))
     found = current_mesh() if mesh is None or not isinstance(mesh, Mesh) else mesh

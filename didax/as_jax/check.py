@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from didax.as_jax.hook import JAX_VERSION, find, install, is_module, names_of_jax
+from didax.as_jax.hook import JAX_VERSION, find, install, is_module, names_of_jax, refusal
 from didax.as_jax.table import difference
 
 
@@ -141,7 +141,7 @@ def absent(name: str) -> str | None:
     """Why a name of jax is not there; None for one that is."""
     path, _, last = name.rpartition(".")
     try:
-        if is_module(name):
+        if is_module(name) and refusal(name) is None:
             importlib.import_module(name)
         else:
             find(path, last)

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from didax.as_jax.table import HOMES, JAXLIB, PRIVATE, REFUSED
+from didax.as_jax.table import HOMES, JAXLIB, KERNELS, PRIVATE, REFUSED
 from didax.core.errors import message
 
 JAX_VERSION = "0.10.2"
@@ -163,6 +163,18 @@ def refusal(path: str) -> str | None:
     )
 
 
+def _has_kernels(path: str) -> bool:
+    """Whether the module at `path` is absent, but imported: libraries call its kernels on accelerators alone.
+
+    `names.txt` does not have all modules below these: a name that it lacks is taken for one.
+    """
+    parent, _, name = path.rpartition(".")
+    if path in KERNELS:
+        return True
+    below = path.startswith(tuple(f"{start}." for start in KERNELS))
+    return below and name not in names_of_jax().get(parent, ())
+
+
 def missing() -> str:
     """The public names of jax that this layer lacks, a line for each module that lacks some."""
     lines: list[str] = []
@@ -182,12 +194,13 @@ class _Finder:
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != "jax" and not fullname.startswith("jax."):
             return None
-        if is_module(fullname) and refusal(fullname) is None:
+        asked = sys._getframe(2).f_code.co_name != "_find_and_load_unlocked"  # by `importlib.util.find_spec`
+        if (is_module(fullname) and refusal(fullname) is None) or (not asked and _has_kernels(fullname)):
             return importlib.machinery.ModuleSpec(
                 fullname, _Loader(), origin=f"didax.as_jax:{fullname}", is_package=True
             )
-        if sys._getframe(2).f_code.co_name != "_find_and_load_unlocked":
-            return None  # `importlib.util.find_spec` asks, which wants no error
+        if asked:
+            return None  # it wants no error
         # Python replaces an error that names a.b by its own in `from a import b`. The missing module is Didax's, too.
         name = "didax" + fullname.removeprefix("jax")
         raise ModuleNotFoundError(_absent(*fullname.rpartition(".")[::2]), name=name)

@@ -137,10 +137,12 @@ PRIVATE: dict[str, dict[str, str]] = {
     "jax._src.xla_bridge": _from(_P, "_backend_lock _backends"),
 }
 
+# Libraries import these at their heads, and call their kernels on accelerators alone. So an import of one succeeds, and
+# what is looked up in it is refused.
+KERNELS = ("jax.experimental.pallas", "jax.extend.pallas", "jax.experimental.mosaic")
+
 REFUSED = {
-    "jax.experimental.pallas": "kernels in JAX's own language, for accelerators",
-    "jax.extend.pallas": "kernels in JAX's own language, for accelerators",
-    "jax.experimental.mosaic": "kernels in JAX's own language, for accelerators",
+    **dict.fromkeys(KERNELS, "kernels in JAX's own language, for accelerators"),
     "jax.experimental.jax2tf": "TensorFlow programs",
     "jax.experimental.transfer": "moves arrays between the hosts of TPUs",
     "jax.experimental.custom_partitioning": "rules for JAX's partitioner; shard_map says what each device does",

@@ -38,39 +38,13 @@ class AxisType(enum.Enum):
         return self.name
 
 
-class AbstractMesh:
-    """Names, lengths and types of mesh axes, without the devices.
-
-    >>> AbstractMesh((2, 4), ("x", "y"))
-    AbstractMesh('x': 2, 'y': 4, axis_types=(Auto, Auto))
-    """
+class AnyMesh:
+    """What a mesh with devices and one without know of their axes; `Mesh` and `AbstractMesh` are the two."""
 
     __slots__ = ("__weakref__", "axis_names", "axis_sizes", "axis_types")
     axis_names: tuple[str, ...]
     axis_sizes: tuple[int, ...]
     axis_types: tuple[AxisType, ...]
-
-    @api_boundary
-    def __new__(
-        cls, axis_sizes: Sequence[int], axis_names: Sequence[str], axis_types: Any = None
-    ) -> AbstractMesh:
-        sizes, names = tuple(int(n) for n in axis_sizes), _checked_names(axis_names)
-        if len(sizes) != len(names):
-            _refuse_axes(f"axis sizes: {sizes}", names)
-        types = _checked_types(axis_types, names)
-        key = sizes, names, types
-        found = _abstract_meshes.get(key)
-        if found is None:
-            found = object.__new__(cls)
-            found.axis_sizes, found.axis_names, found.axis_types = key
-            _abstract_meshes[key] = found
-        return found
-
-    def __reduce__(self) -> Any:
-        return AbstractMesh, (self.axis_sizes, self.axis_names, self.axis_types)
-
-    def __repr__(self) -> str:
-        return f"AbstractMesh({_axes_text(self)})"
 
     @property
     def shape(self) -> OrderedDict[str, int]:
@@ -85,7 +59,7 @@ class AbstractMesh:
     @property
     def size(self) -> int:
         """How many devices there are in all."""
-        return math.prod(self.axis_sizes)
+        return math.prod(self.axis_sizes) if self.axis_names else 0
 
     @property
     def empty(self) -> bool:
@@ -94,8 +68,8 @@ class AbstractMesh:
 
     @property
     def abstract_mesh(self) -> AbstractMesh:
-        """Itself."""
-        return self
+        """The mesh without its devices."""
+        raise NotImplementedError
 
     def axes_of(self, kind: AxisType) -> tuple[str, ...]:
         """The names of the axes of a type."""
@@ -131,6 +105,50 @@ class AbstractMesh:
         """Whether every axis is Manual."""
         return all(t is AxisType.Manual for t in self.axis_types)
 
+    def with_types(self, names: Container[str], kind: AxisType) -> Any:
+        """The mesh whose axes of these names have another type; an axis that is Manual stays so."""
+        manual = AxisType.Manual
+        pairs = zip(self.axis_names, self.axis_types, strict=True)
+        mesh: Any = self  # each of the two kinds has an `update` of its own
+        return mesh.update(axis_types=[kind if n in names and t is not manual else t for n, t in pairs])
+
+
+class AbstractMesh(AnyMesh):
+    """Names, lengths and types of mesh axes, without the devices.
+
+    >>> AbstractMesh((2, 4), ("x", "y"))
+    AbstractMesh('x': 2, 'y': 4, axis_types=(Auto, Auto))
+    """
+
+    __slots__ = ()
+
+    @api_boundary
+    def __new__(
+        cls, axis_sizes: Sequence[int], axis_names: Sequence[str], axis_types: Any = None
+    ) -> AbstractMesh:
+        sizes, names = tuple(int(n) for n in axis_sizes), _checked_names(axis_names)
+        if len(sizes) != len(names):
+            _refuse_axes(f"axis sizes: {sizes}", names)
+        types = _checked_types(axis_types, names)
+        key = sizes, names, types
+        found = _abstract_meshes.get(key)
+        if found is None:
+            found = object.__new__(cls)
+            found.axis_sizes, found.axis_names, found.axis_types = key
+            _abstract_meshes[key] = found
+        return found
+
+    def __reduce__(self) -> Any:
+        return AbstractMesh, (self.axis_sizes, self.axis_names, self.axis_types)
+
+    def __repr__(self) -> str:
+        return f"AbstractMesh({_axes_text(self)})"
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        """Itself."""
+        return self
+
     def update(self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None) -> AbstractMesh:
         """A mesh with other lengths, names or types."""
         return AbstractMesh(
@@ -139,17 +157,11 @@ class AbstractMesh:
             self.axis_types if axis_types is None else axis_types,
         )
 
-    def with_types(self, names: Container[str], kind: AxisType) -> Any:
-        """The mesh whose axes of these names have another type; an axis that is Manual stays so."""
-        manual = AxisType.Manual
-        pairs = zip(self.axis_names, self.axis_types, strict=True)
-        return self.update(axis_types=[kind if n in names and t is not manual else t for n, t in pairs])
-
 
 _abstract_meshes: WeakValueDictionary[Any, AbstractMesh] = WeakValueDictionary()
 
 
-class Mesh(AbstractMesh):
+class Mesh(AnyMesh):
     """Devices as an array whose axes have names.
 
     `devices` is an array (or nested sequences) of devices with one axis for each name. ValueError where the number of
@@ -189,7 +201,7 @@ class Mesh(AbstractMesh):
             found.axis_sizes, found.axis_names, found.axis_types = array.shape, names, types
             found.abstract = AbstractMesh(array.shape, names, types)
             found.devices = array
-            found.device_set = frozenset(flat)
+            found.device_set = frozenset(flat if names else ())
             _meshes[key] = found
         return found
 
@@ -246,9 +258,7 @@ class Mesh(AbstractMesh):
         """Whether devices of several processes are in it."""
         return len({d.process_index for d in self.devices.flat}) > 1
 
-    def update(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, devices: Any = None, axis_names: Any = None, axis_types: Any = None
-    ) -> Mesh:
+    def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
         """A mesh with other devices, names or types."""
         return Mesh(
             self.devices if devices is None else devices,
@@ -285,18 +295,18 @@ def mesh_of_device(device: Any) -> Mesh:
     return Mesh([device], ONE_DEVICE)
 
 
-def meshes_like(mesh: AbstractMesh) -> list[Mesh]:
+def meshes_like(mesh: AnyMesh) -> list[Mesh]:
     """The meshes of devices there are with axes of these names and lengths, one for each order."""
     found = [known for known in list(_meshes.values()) if known.shape_tuple == mesh.shape_tuple]
     return list({tuple(known.devices.flat): known for known in found}.values())
 
 
-def _axes_text(mesh: AbstractMesh) -> str:
+def _axes_text(mesh: AnyMesh) -> str:
     axes = ", ".join([f"{name!r}: {size}" for name, size in mesh.shape_tuple]) or "()"
     return f"{axes}, axis_types={_types_text(mesh)}"
 
 
-def _types_text(mesh: AbstractMesh) -> str:
+def _types_text(mesh: AnyMesh) -> str:
     return f"({', '.join(map(repr, mesh.axis_types))}{',' if len(mesh.axis_types) == 1 else ''})"
 
 
@@ -338,7 +348,7 @@ def is_local(device: Any) -> bool:
     return device.process_index == device.client.process_index()
 
 
-def without_devices(mesh: AbstractMesh) -> str:
+def without_devices(mesh: AnyMesh) -> str:
     """The message for a question about devices that an abstract mesh cannot answer."""
     return message(
         "An abstract mesh has no devices, and devices are asked for here.",
@@ -347,7 +357,7 @@ def without_devices(mesh: AbstractMesh) -> str:
     )
 
 
-def current_mesh() -> AbstractMesh | None:
+def current_mesh() -> AnyMesh | None:
     """The mesh that specs without a mesh refer to, which `set_mesh` or a `with mesh:` block says; None without one."""
     return config.state().mesh
 

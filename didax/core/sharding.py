@@ -19,7 +19,7 @@ from didax.core.avals import ShapedArray
 from didax.core.errors import api_boundary, message
 from didax.core.given import give
 from didax.core.memory import DEVICE
-from didax.core.mesh import ONE_DEVICE, AbstractMesh, Mesh, current_mesh, is_local, without_devices
+from didax.core.mesh import ONE_DEVICE, AbstractMesh, AnyMesh, Mesh, current_mesh, is_local, without_devices
 
 Index = tuple[slice, ...]
 Parts = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
@@ -344,17 +344,15 @@ class NamedSharding(Sharding):
     """
 
     __slots__ = ("_parts", "_typed", "kind", "memory_kind", "mesh", "spec")  # pyright: ignore[reportIncompatibleMethodOverride]
-    mesh: AbstractMesh
+    mesh: AnyMesh
     spec: PartitionSpec
     kind: str | None  # of memory; None for that of the devices
     memory_kind: str | None  # the same by its name; None without devices
     _parts: dict[int, Parts]
     _typed: dict[int, NamedSharding | None]
 
-    def __new__(
-        cls, mesh: AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None
-    ) -> NamedSharding:
-        if not isinstance(cast(Any, mesh), AbstractMesh) or not isinstance(cast(Any, spec), PartitionSpec):
+    def __new__(cls, mesh: AnyMesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> NamedSharding:
+        if not isinstance(cast(Any, mesh), AnyMesh) or not isinstance(cast(Any, spec), PartitionSpec):
             rule, fix = (
                 "A NamedSharding has a mesh and a PartitionSpec.",
                 "Pass NamedSharding(mesh, PartitionSpec(...)).",
@@ -384,7 +382,7 @@ class NamedSharding(Sharding):
         return f"NamedSharding(mesh={self.mesh}, spec={self.spec}{kind})"
 
     def update(
-        self, *, mesh: AbstractMesh | None = None, spec: Any = None, memory_kind: str | None = None
+        self, *, mesh: AnyMesh | None = None, spec: Any = None, memory_kind: str | None = None
     ) -> NamedSharding:
         """A sharding with another mesh, spec or kind of memory."""
         spec = self.spec if spec is None else spec
@@ -537,11 +535,11 @@ class NamedSharding(Sharding):
 _named: WeakValueDictionary[Any, NamedSharding] = WeakValueDictionary()
 
 
-def _named_sharding(mesh: AbstractMesh, spec: PartitionSpec, kind: str | None) -> NamedSharding:
+def _named_sharding(mesh: AnyMesh, spec: PartitionSpec, kind: str | None) -> NamedSharding:
     return NamedSharding(mesh, spec, memory_kind=kind)
 
 
-def check_spec(mesh: AbstractMesh, spec: PartitionSpec) -> None:
+def check_spec(mesh: AnyMesh, spec: PartitionSpec) -> None:
     """ValueError unless the mesh has every axis that the spec names, and the spec names each once.
 
     NotImplementedError where the spec leaves sums open.
@@ -570,7 +568,7 @@ def check_spec(mesh: AbstractMesh, spec: PartitionSpec) -> None:
             raise DuplicateSpecError(message(rule, f"spec: {spec}, axis {name!r}", fix="Name the axis once."))
 
 
-def _parts_by(mesh: AbstractMesh, entries: Sequence[tuple[str, ...]]) -> Parts:
+def _parts_by(mesh: AnyMesh, entries: Sequence[tuple[str, ...]]) -> Parts:
     sizes = mesh.shape
     counts = tuple(math.prod(sizes[name] for name in names) for names in entries)
     places: list[tuple[int, ...]] = []

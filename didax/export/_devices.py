@@ -18,7 +18,7 @@ from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr
-from didax.core.mesh import AbstractMesh, Mesh
+from didax.core.mesh import AnyMesh, Mesh
 from didax.core.rule_types import as_list
 from didax.core.sharding import NamedSharding, PartitionSpec, entry_names
 from didax.export._file import damaged
@@ -153,7 +153,7 @@ def on_meshes(jaxpr: Jaxpr) -> Iterator[tuple[Eqn, Any]]:
         mesh = (
             eqn.params["sharding"].mesh if eqn.primitive is sharding_constraint_p else eqn.params.get("mesh")
         )
-        if eqn.primitive.sets_sharding or isinstance(mesh, AbstractMesh):
+        if eqn.primitive.sets_sharding or isinstance(mesh, AnyMesh):
             yield eqn, mesh
         for inner in eqn.jaxprs:
             yield from on_meshes(inner)

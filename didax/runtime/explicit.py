@@ -13,7 +13,7 @@ from typing import Any
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr
-from didax.core.mesh import AbstractMesh, AxisType, Mesh, current_mesh, meshes_like
+from didax.core.mesh import AnyMesh, AxisType, Mesh, current_mesh, meshes_like
 from didax.core.rule_types import as_list
 from didax.core.sharding import NamedSharding, PartitionSpec
 from didax.primitives.sharding import loosen_p, sharding_constraint_p
@@ -28,7 +28,7 @@ def on_devices(sharding: NamedSharding, meshes: Sequence[Mesh]) -> NamedSharding
     return sharding.update(mesh=mesh_of(sharding.mesh, meshes))
 
 
-def mesh_of(mesh: AbstractMesh, meshes: Sequence[Mesh]) -> Mesh:
+def mesh_of(mesh: AnyMesh, meshes: Sequence[Mesh]) -> Mesh:
     """A mesh with devices, for one without: one of these, the one in force, or the only one there is."""
     known = set(meshes_like(mesh))
     for found in [*meshes, current_mesh(), *(known if len(known) == 1 else ())]:

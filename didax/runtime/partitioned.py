@@ -16,7 +16,7 @@ from didax.core import sharding as shardings
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, Var
 from didax.core.memory import DEVICE
-from didax.core.mesh import ONE_DEVICE, AbstractMesh, Mesh, mesh_of_device
+from didax.core.mesh import ONE_DEVICE, AbstractMesh, AnyMesh, Mesh, mesh_of_device
 from didax.core.sharding import NamedSharding, PartitionSpec, checked_memory_kind
 from didax.passes.memories import memories_of_results
 from didax.primitives.shard_map import shard_map_p
@@ -26,7 +26,7 @@ from didax.runtime.explicit import mesh_of
 from didax.runtime.sharded import ShardedArray, place
 from didax.xla.device_text import Partition
 
-M = TypeVar("M", bound=AbstractMesh)
+M = TypeVar("M", bound=AnyMesh)
 
 
 class Asked(NamedTuple):

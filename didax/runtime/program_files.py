@@ -20,7 +20,7 @@ import numpy as np
 from didax.core.avals import ShapedArray
 from didax.core.dtypes import from_short_name, short_name
 from didax.core.errors import message
-from didax.core.mesh import AbstractMesh, AxisType, Mesh
+from didax.core.mesh import AbstractMesh, AnyMesh, AxisType, Mesh
 from didax.core.sharding import NamedSharding, PartitionSpec
 from didax.version import installed_jaxlib
 from didax.xla.device_text import Partition
@@ -179,7 +179,7 @@ def read_sharding(facts: dict[str, Any] | None, devices: Sequence[Any]) -> Any:
     return NamedSharding(_read_mesh(facts["mesh"], devices), spec, memory_kind=facts.get("memory"))
 
 
-def _write_mesh(mesh: AbstractMesh, devices: Sequence[Any]) -> dict[str, Any]:
+def _write_mesh(mesh: AnyMesh, devices: Sequence[Any]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "sizes": mesh.axis_sizes,
         "names": mesh.axis_names,

@@ -72,11 +72,15 @@ def errors() -> None:
     for run, *texts in [
         (lambda: jnp.no_such, "neither here nor in JAX", "--missing"),
         (
-            lambda: importlib.import_module("jax.experimental.pallas"),
-            "kernels in JAX's own language",
+            lambda: importlib.import_module("jax.experimental.custom_partitioning"),
+            "rules for JAX's partitioner",
             "--missing",
         ),
-        (lambda: exec("from jax.experimental import pallas"), "kernels in JAX's own language", "--missing"),
+        (
+            lambda: exec("from jax.experimental import custom_partitioning"),
+            "rules for JAX's partitioner",
+            "--missing",
+        ),
         (
             lambda: exec("from jax.experimental.topologies import get_topology_desc"),
             "has no counterpart",
@@ -99,6 +103,26 @@ def errors() -> None:
         module = importlib.import_module(parent)
         assert not hasattr(module, name) and getattr(module, name, None) is None and name not in dir(module)
         assert importlib.util.find_spec(path) is None
+
+
+def kernels() -> None:
+    """Libraries import kernels for accelerators at their heads, which run; a use says what is missing."""
+    from jax.experimental import pallas as pl
+    from jax.experimental.pallas import triton
+    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel
+
+    for run in (
+        lambda: pl.pallas_call,
+        lambda: triton.CompilerParams,
+        lambda: splash_attention_kernel.make_splash_mha,
+        lambda: exec("from jax.experimental.pallas import BlockSpec"),
+    ):
+        try:
+            run()
+        except (AttributeError, ImportError) as error:
+            assert "kernels in JAX's own language" in str(error), error
+        else:
+            raise AssertionError(run)
 
 
 def values() -> None:

@@ -89,6 +89,38 @@ def test_what_a_mesh_knows() -> None:
     assert not mesh.is_multi_process and mesh.local_mesh is mesh
 
 
+def test_a_mesh_of_devices_and_one_without_are_told_apart() -> None:
+    mesh = mesh_of()
+    assert not isinstance(mesh, AbstractMesh) and not isinstance(mesh.abstract_mesh, Mesh)
+    with sharding.use_abstract_mesh(mesh.abstract_mesh):
+        assert (
+            isinstance(sharding.get_mesh(), Mesh) and sharding.get_mesh().empty
+        )  # it has no devices to tell of
+        assert sharding.get_abstract_mesh() is mesh.abstract_mesh
+    none = sharding.get_mesh()
+    assert (none.size, none.device_set, repr(none)) == (0, frozenset(), "Mesh(axis_sizes=(), axis_names=())")
+
+
+def test_local_data_is_a_tree_with_prefixes_of_shardings_and_shapes() -> None:
+    rows, whole = NamedSharding(mesh_of(), P("a")), NamedSharding(mesh_of(), P())
+    data = {"x": np.arange(8.0), "y": np.float32(2)}
+    put = dx.make_array_from_process_local_data
+    got = put({"x": rows, "y": whole}, data, {"x": (8,), "y": None})
+    assert got["x"].sharding == rows and got["y"].sharding == whole
+    np.testing.assert_array_equal(got["x"], data["x"])
+    np.testing.assert_array_equal(put(rows, data["x"], [8]), data["x"])
+    alone = put(None, data)  # one process: as `device_put` without a place
+    assert alone["x"].sharding == dnp.ones(3).sharding
+    np.testing.assert_array_equal(alone["x"], data["x"])
+    for args, text in [
+        ((None, data, {"x": (9,), "y": None}), "needs a sharding"),
+        ((rows, data["x"], (16,)), r"array: \(16,\), block: \(16,\), got: \(8,\)"),
+        (({"x": rows}, [1.0]), "sharding must be a tree prefix"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=text):
+            put(*args)
+
+
 def test_meshes_shardings_and_shards_print_as_in_jax() -> None:
     mesh = mesh_of()
     rows = NamedSharding(mesh, P("a"))
