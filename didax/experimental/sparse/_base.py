@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import abc
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self, cast
 
@@ -18,6 +17,7 @@ import numpy as np
 import didax.numpy as dnp
 from didax.api.vmap import has_batch_axes, vmap
 from didax.core import dtypes, pytree
+from didax.core.dims import as_length
 from didax.core.errors import message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
@@ -92,7 +92,7 @@ class JAXSparse(abc.ABC):
             setattr(self, name, x if isinstance(x, Array) else dnp.asarray(x))
         for name in self._flags:
             setattr(self, name, flags.get(name, False))
-        self._shape = tuple(operator.index(n) for n in shape)
+        self._shape = tuple(map(as_length, shape))
 
     @property
     def shape(self) -> Shape:

@@ -9,7 +9,6 @@ Read next: `transform.py`.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -29,6 +28,7 @@ from didax.experimental.sparse.bcoo import (
     bcoo_update_layout,
     columns,
     elements_at,
+    enough,
     extract_at,
     in_bounds,
     take_columns,
@@ -243,7 +243,7 @@ def _dot_sparse(lhs: BCOO, rhs: BCOO, numbers: Any, dtype: Any) -> BCOO:
         [i for i in range(m.n_sparse) if i not in met] for m, met in ((lhs, x_met), (rhs, y_met))
     )
     shape = (*(lhs.sparse_shape[i] for i in x_kept), *(rhs.sparse_shape[i] for i in y_kept))
-    nse = min((lhs.nse if x_kept else 1) * (rhs.nse if y_kept else 1), math.prod(shape))
+    nse = enough((lhs.nse if x_kept else 1) * (rhs.nse if y_kept else 1), shape)
 
     def product(x: Any, i: Any, y: Any, j: Any) -> tuple[Any, Any]:
         together = (take_columns(i, x_met)[:, None] == take_columns(j, y_met)[None]).all(-1)

@@ -19,6 +19,7 @@ from didax import lax
 from didax.api.inspect import eval_shape
 from didax.api.stages import ShapeDtypeStruct
 from didax.api.vmap import vmap
+from didax.core.dims import as_length, max_dim
 from didax.core.errors import api_boundary, message
 from didax.experimental.sparse._base import Shape
 from didax.experimental.sparse.bcoo import (
@@ -27,6 +28,7 @@ from didax.experimental.sparse.bcoo import (
     bcoo_transpose,
     bcoo_update_layout,
     bounds,
+    enough,
     in_bounds,
     masked,
     resized,
@@ -59,7 +61,7 @@ def bcoo_broadcast_in_dim(
     >>> rows, rows.todense().tolist()
     (BCOO(float32[3, 2], nse=1, n_batch=1), [[0.0, 2.0], [0.0, 2.0], [0.0, 2.0]])
     """
-    shape, where = tuple(map(operator.index, shape)), tuple(map(operator.index, broadcast_dimensions))
+    shape, where = tuple(map(as_length, shape)), tuple(map(operator.index, broadcast_dimensions))
     if len(where) != mat.ndim:
         rule = "broadcast_dimensions has one entry for each axis of the array."
         raise ValueError(
@@ -204,7 +206,7 @@ def bcoo_reshape(
     """
     if dimensions is not None:
         mat = bcoo_transpose(mat, permutation=dimensions)
-    shape = tuple(map(operator.index, new_sizes))
+    shape = tuple(map(as_length, new_sizes))
     if math.prod(shape) != mat.size:
         rule = "reshape keeps the number of elements."
         raise TypeError(message(rule, f"from {mat.shape} to {shape}", fix="Use sizes with the same product."))
@@ -229,10 +231,10 @@ def bcoo_reshape(
     if new_sparse != sparse:
         flat = dnp.zeros(indices.shape[:-1], indices.dtype)
         for axis, length in enumerate(sparse):
-            flat = flat * np.asarray(length, indices.dtype) + indices[..., axis]
+            flat = flat * dnp.asarray(length, indices.dtype) + indices[..., axis]
         found = []
         for length in reversed(new_sparse):
-            step = np.asarray(max(length, 1), indices.dtype)
+            step = dnp.asarray(max_dim(length, 1), indices.dtype)
             found.append(flat % step)
             flat = flat // step
         places = dnp.stack(found[::-1], -1) if found else take_columns(indices, [])
@@ -317,7 +319,7 @@ def bcoo_slice(
     Array([2., 4.], dtype=float32)
     """
     _check_bcoo("bcoo_slice", mat)
-    starts, limits = [[operator.index(i) for i in x] for x in (start_indices, limit_indices)]
+    starts, limits = [[as_length(i) for i in x] for x in (start_indices, limit_indices)]
     steps = [1] * mat.ndim if strides is None else [operator.index(i) for i in strides]
     if not len(starts) == len(limits) == len(steps) == mat.ndim:
         rule = f"bcoo_slice: indices must have size mat.ndim={mat.ndim}."
@@ -357,8 +359,8 @@ def _cut(mat: BCOO, data: Any, indices: Any, keep: Any, moved: Any, shape: Shape
         return BCOO((data, indices), shape=shape)
     indices = dnp.where(keep[..., None], moved, bounds(sparse_shape, indices))
     out = BCOO((masked(data, keep), indices), shape=shape)
-    places = math.prod(sparse_shape)
-    return bcoo_sum_duplicates(out, nse=places) if mat.nse > places else out
+    nse = enough(mat.nse, sparse_shape)
+    return bcoo_sum_duplicates(out, nse=nse) if nse < mat.nse else out
 
 
 @api_boundary
@@ -372,7 +374,7 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
     (Array([2., 3.], dtype=float32), Array([3., 4.], dtype=float32))
     """
     _check_bcoo("bcoo_dynamic_slice", mat)
-    sizes = tuple(map(operator.index, slice_sizes))
+    sizes = tuple(map(as_length, slice_sizes))
     starts = [dnp.asarray(i) for i in start_indices]
     if not len(starts) == len(sizes) == mat.ndim:
         rule = f"bcoo_dynamic_slice: indices must have size mat.ndim={mat.ndim}."

@@ -23,6 +23,7 @@ import numpy as np
 import didax.numpy as dnp
 from didax import lax
 from didax.api.vmap import vmap
+from didax.core.dims import Size, is_symbolic
 from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
 from didax.core.tracing import known_value
 from didax.core.value import Array
@@ -175,6 +176,12 @@ def concrete_nse(nse: Any, what: str) -> int:
     return found
 
 
+def enough(nse: int, lengths: Sequence[Size]) -> int:
+    """As many entries, but no more than there are places, if that number is known."""
+    places = math.prod(lengths)
+    return nse if is_symbolic(places) else min(nse, places)
+
+
 def columns(indices: Any) -> tuple[Any, ...]:
     """The indices as one array for each sparse axis."""
     return tuple(indices[..., i] for i in range(indices.shape[-1]))
@@ -182,6 +189,8 @@ def columns(indices: Any) -> tuple[Any, ...]:
 
 def bounds(mat_shape: Sequence[int], indices: Any) -> Any:
     """The lengths of the sparse axes, with the dtype of the indices."""
+    if any(map(is_symbolic, mat_shape)):
+        return dnp.array(mat_shape, dtype=indices.dtype)
     return dnp.asarray(np.array(mat_shape, np.int64).astype(indices.dtype))
 
 
