@@ -188,7 +188,7 @@ def _axis_entries(
     if is_symbolic(x.shape[axis]) and _is_static(item):
         item = _along_symbolic(x, item, axis, checked, wraps)
     if isinstance(item, Array) and dtypes.is_integer(item.dtype):
-        if not drops and item.size and not x.shape[axis]:
+        if not drops and not x.shape[axis] and item.size:
             raise _out_of_range(x, axis, item.aval)
         return [Point(axis, _wrapped_array(item, x.shape[axis]) if wraps else item, static=False)]
     if isinstance(item, np.ndarray) and dtypes.is_integer(item.dtype):

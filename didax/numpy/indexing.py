@@ -468,7 +468,7 @@ def _scatter(x: Array, entries: Sequence[Entry], kind: str, values: Any, options
         if wide != dtype:
             _warn_if_unsafe(kind, aval_of(values), x.aval)
             operand = cast(x, wide)
-    if not x.aval.size:  # every write is out of range
+    if 0 in x.aval.shape:  # every write is out of range
         _fitting_values(values, operand.aval, layout.final_shape, kind)
         return x
     windows = windows_of(x.aval, entries, layout)
