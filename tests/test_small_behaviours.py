@@ -20,6 +20,15 @@ X = np.arange(6.0, dtype="float32")
 Z = np.array([1 + 2j, 1 - 1j, 5j], "complex64")
 W = np.arange(1.0, 7.0, dtype="float32").reshape(2, 3)
 
+
+class Described:
+    """What tells where its numbers lie, as an image of Pillow does, and is no array."""
+
+    def __init__(self, numbers: Any):
+        self.__array_interface__ = numbers.__array_interface__
+        self._numbers = numbers
+
+
 # fun(library, numpy of it, lax of it)
 SAME: dict[str, Callable[..., Any]] = {
     "scan unrolled whole": lambda d, n, l: l.scan(lambda c, x: (c + x, c), 0.0, X, unroll=0),
@@ -71,6 +80,11 @@ SAME: dict[str, Callable[..., Any]] = {
         n.array(array.array("b", [3])),
         n.asarray(memoryview(np.array([2**40])), "float32"),
         n.asarray(array.array("q", [2**40]), "float32"),
+    ],
+    "numbers that an object tells of": lambda d, n, l: [
+        n.asarray(Described(np.arange(6).reshape(2, 3))),
+        n.array(Described(np.float32([1.5])), "int8"),
+        n.array([Described(np.ones(2)), Described(np.zeros(2))]),
     ],
     "lists of buffers": lambda d, n, l: [
         n.array([array.array("i", [1, 2]), array.array("d", [1.5, 2])]),

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from didax.as_jax.table import HOMES, JAXLIB, KERNELS, PRIVATE, REFUSED
+from didax.as_jax.table import HOMES, IMPLEMENTED, JAXLIB, KERNELS, PRIVATE, REFUSED
 from didax.core.errors import message
 
 JAX_VERSION = "0.10.2"
@@ -63,7 +63,8 @@ def is_module(path: str) -> bool:
             return importlib.util.find_spec(other) is not None
         except ModuleNotFoundError:  # the parent is no package
             return False
-    return path in PRIVATE or any(other.startswith(path + ".") for other in PRIVATE)
+    private = (*PRIVATE, *IMPLEMENTED)
+    return path in private or any(other.startswith(path + ".") for other in private)
 
 
 def _in_jaxlib(path: str) -> str | None:
@@ -109,6 +110,9 @@ def find(path: str, name: str) -> Any:
                 return getattr(_module(module), name)
             except AttributeError:
                 continue
+    for public in IMPLEMENTED.get(path, ()):
+        if name in names_of_jax()[public]:
+            return find(public, name)
     raise AttributeError(_absent(path, name), name=name, obj=sys.modules.get(path))
 
 

@@ -19,6 +19,7 @@ from didax.core.avals import ShapedArray
 from didax.core.errors import UnfilteredStackTrace as UnfilteredStackTrace
 from didax.core.errors import api_boundary as api_boundary
 from didax.core.errors import message
+from didax.numpy import asarray, promotion
 
 DType = np.dtype
 logger = logging.getLogger("jax._src.callback")
@@ -108,6 +109,21 @@ class EArray:
 def to_complex_dtype(dtype: Any) -> np.dtype[Any]:
     """The dtype of complex numbers whose parts hold the numbers of a dtype."""
     return np.dtype("complex128" if dtypes.promote_types(dtype, "float32") == "float64" else "complex64")
+
+
+def promote_dtypes(*args: Any) -> list[Any]:
+    """The arguments as arrays of their common dtype."""
+    return list(map(asarray, promotion.promote_dtypes("promote_dtypes", *args)))
+
+
+def promote_dtypes_inexact(*args: Any) -> list[Any]:
+    """The arguments as arrays of their common dtype, or a float dtype for it."""
+    return list(map(asarray, promotion.promote_dtypes("promote_dtypes_inexact", *args, to_inexact=True)))
+
+
+def promote_dtypes_complex(*args: Any) -> list[Any]:
+    """The arguments as arrays of complex numbers that hold those of their common dtype."""
+    return [x.astype(to_complex_dtype(x.dtype)) for x in promote_dtypes_inexact(*args)]
 
 
 def supports_inf(dtype: Any) -> bool:

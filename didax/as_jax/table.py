@@ -1,7 +1,8 @@
 """Where the names of jax come from, as far as it is not Didax's module of the same path.
 
 `HOMES[path][name]` is `module` or `module:name`; under `*` stand modules in which all names of the path are looked for
-first. `PRIVATE` has the private names that libraries use, `REFUSED` what is absent on purpose, with the reason.
+first. `PRIVATE` has the private names that libraries use, `IMPLEMENTED` the private modules in which JAX has its public
+names, `REFUSED` what is absent on purpose, with the reason.
 """
 
 from __future__ import annotations
@@ -122,6 +123,7 @@ PRIVATE: dict[str, dict[str, str]] = {
     "jax._src.interpreters.pxla": _from(_P, "global_result_handlers"),
     "jax._src.lib": {},
     "jax._src.literals": _from(_P, "TypedComplex TypedFloat TypedInt"),
+    "jax._src.numpy.util": _from(_P, "promote_dtypes promote_dtypes_complex promote_dtypes_inexact"),
     "jax._src.pjit": _from(_BUILTIN, "jit_p"),
     "jax._src.public_test_util": _from(
         "didax.as_jax.test_util", "check_close check_grads check_jvp check_vjp"
@@ -136,6 +138,79 @@ PRIVATE: dict[str, dict[str, str]] = {
     },
     "jax._src.xla_bridge": _from(_P, "_backend_lock _backends"),
 }
+
+_DISTRIBUTIONS = (
+    "bernoulli beta betabinom binom cauchy chi2 dirichlet expon gamma gennorm geom gumbel_l gumbel_r laplace logistic "
+    "multinomial multivariate_normal nbinom norm pareto poisson t truncnorm uniform vonmises wrapcauchy"
+)
+# The private modules of JAX that implement its public ones, by public module: libraries import public names from them.
+_IMPLEMENTED = {
+    "jax": "ad_checkpoint api array basearray callback custom_batching custom_derivatives debugging environment_info "
+    "ref typing xla_bridge",
+    "jax.ad_checkpoint": "ad_checkpoint",
+    "jax.api_util": "api_util",
+    "jax.core": "core",
+    "jax.custom_batching": "custom_batching",
+    "jax.custom_derivatives": "custom_derivatives ad_util",
+    "jax.debug": "debugging debugger",
+    "jax.dlpack": "dlpack",
+    "jax.dtypes": "dtypes",
+    "jax.errors": "errors error_check",
+    "jax.experimental.checkify": "checkify",
+    "jax.experimental.layout": "layout",
+    "jax.experimental.mesh_utils": "mesh_utils",
+    "jax.export": "export export._export export.shape_poly",
+    "jax.extend.backend": "xla_bridge",
+    "jax.extend.core": "core",
+    "jax.extend.linear_util": "linear_util",
+    "jax.extend.random": "extend.random random.prng",
+    "jax.extend.source_info_util": "source_info_util",
+    "jax.ffi": "ffi",
+    "jax.flatten_util": "flatten_util",
+    "jax.image": "image image.scale",
+    "jax.interpreters.ad": "interpreters.ad ad_util",
+    "jax.interpreters.batching": "interpreters.batching",
+    "jax.interpreters.mlir": "interpreters.mlir",
+    "jax.interpreters.partial_eval": "interpreters.partial_eval",
+    "jax.interpreters.pxla": "interpreters.pxla",
+    "jax.lax": "lax lax.ann lax.control_flow lax.control_flow.conditionals lax.control_flow.loops "
+    "lax.control_flow.solves lax.convolution lax.fft lax.lax lax.other lax.parallel lax.slicing lax.special "
+    "lax.windowed_reductions",
+    "jax.lax.linalg": "lax.linalg",
+    "jax.monitoring": "monitoring",
+    "jax.nn": "nn nn.functions",
+    "jax.nn.initializers": "nn.initializers",
+    "jax.numpy": "dtypes numpy numpy.array_constructors numpy.array_creation numpy.einsum numpy.index_tricks "
+    "numpy.indexing numpy.lax_numpy numpy.polynomial numpy.reductions numpy.scalar_types numpy.setops numpy.sorting "
+    "numpy.tensor_contractions numpy.ufunc_api numpy.ufuncs numpy.vectorize numpy.window_functions",
+    "jax.numpy.fft": "numpy.fft",
+    "jax.numpy.linalg": "numpy.linalg",
+    "jax.ops": "ops ops.scatter",
+    "jax.profiler": "profiler",
+    "jax.random": "random random.core",
+    "jax.scipy.cluster.vq": "scipy.cluster.vq",
+    "jax.scipy.fft": "scipy.fft",
+    "jax.scipy.integrate": "scipy.integrate",
+    "jax.scipy.interpolate": "third_party.scipy.interpolate",
+    "jax.scipy.linalg": "scipy.linalg third_party.scipy.linalg",
+    "jax.scipy.ndimage": "scipy.ndimage",
+    "jax.scipy.optimize": "scipy.optimize.minimize",
+    "jax.scipy.signal": "scipy.signal",
+    "jax.scipy.sparse.linalg": "scipy.sparse.linalg",
+    "jax.scipy.spatial.transform": "scipy.spatial.transform",
+    "jax.scipy.special": "scipy.special ops.special third_party.scipy.betaln third_party.scipy.special",
+    "jax.scipy.stats": "scipy.stats scipy.stats.kde scipy.stats._core",
+    **{f"jax.scipy.stats.{name}": f"scipy.stats.{name}" for name in _DISTRIBUTIONS.split()},
+    "jax.sharding": "mesh named_sharding partition_spec sharding sharding_impls",
+    "jax.stages": "stages",
+    "jax.tree": "tree",
+    "jax.tree_util": "tree_util",
+    "jax.typing": "typing",
+}
+IMPLEMENTED: dict[str, list[str]] = {}
+for _public, _modules in _IMPLEMENTED.items():
+    for _module in _modules.split():
+        IMPLEMENTED.setdefault(f"jax._src.{_module}", []).append(_public)
 
 # Libraries import these at their heads, and call their kernels on accelerators alone. So an import of one succeeds, and
 # what is looked up in it is refused.

@@ -190,9 +190,11 @@ def _is_buffer(x: Any) -> bool:
         return False
 
 
+_ARRAY_PROTOCOLS = ("__array__", "__dlpack__", "__array_interface__", "__array_struct__")
+
+
 def _is_foreign_array(x: Any) -> bool:
-    is_array = hasattr(x, "__array__") or hasattr(x, "__dlpack__") or isinstance(x, range)
-    return x is not None and (is_array or _is_buffer(x))
+    return isinstance(x, range) or any([hasattr(x, name) for name in _ARRAY_PROTOCOLS]) or _is_buffer(x)
 
 
 def _from_buffer(x: Any, dtype: np.dtype[Any] | None) -> Any:

@@ -105,6 +105,35 @@ def errors() -> None:
         assert importlib.util.find_spec(path) is None
 
 
+def private_modules() -> None:
+    """Public names are also where JAX implements them; what is only private there is no name of the layer's."""
+    from jax._src.dtypes import canonicalize_dtype
+    from jax._src.lax import lax
+    from jax._src.numpy.util import promote_dtypes_complex, promote_dtypes_inexact
+    from jax._src.scipy.special import gammaln
+    from jax._src.scipy.stats import norm
+    from jax._src.typing import Array, ArrayLike
+
+    assert (
+        gammaln is jax.scipy.special.gammaln
+        and norm.pdf is jax.scipy.stats.norm.pdf
+        and lax.add is jax.lax.add
+    )
+    assert canonicalize_dtype is jax.dtypes.canonicalize_dtype
+    assert Array is jax.Array and ArrayLike is jax.typing.ArrayLike
+    assert [x.dtype.name for x in promote_dtypes_inexact(1, jnp.arange(2))] == ["float32", "float32"]
+    assert [x.dtype.name for x in promote_dtypes_complex(jnp.arange(2), 1.5)] == ["complex64", "complex64"]
+    for text in ("from jax._src.scipy.special import no_such", "from jax._src.lax.lax import _no_such"):
+        try:
+            exec(text)
+        except ImportError as error:
+            assert "private to JAX" in str(error), error
+        else:
+            raise AssertionError(text)
+    for path, publics in table.IMPLEMENTED.items():
+        assert hook.is_module(path) and all(public in hook.names_of_jax() for public in publics), path
+
+
 def kernels() -> None:
     """Libraries import kernels for accelerators at their heads, which run; a use says what is missing."""
     from jax.experimental import pallas as pl
@@ -302,6 +331,16 @@ def primitives_are_there() -> None:
     assert jax.jit(jax.grad(p.bind))(3.0) == 2.0
 
 
-for test in (modules, errors, values, behaviour, programs_have_texts, table_resolves, primitives_are_there):
+for test in (
+    modules,
+    errors,
+    private_modules,
+    kernels,
+    values,
+    behaviour,
+    programs_have_texts,
+    table_resolves,
+    primitives_are_there,
+):
     test()
 print(json.dumps(facts))
