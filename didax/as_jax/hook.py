@@ -87,10 +87,22 @@ class JaxModule(ModuleType):
         setattr(self, name, value)
         return value
 
+    @property
+    def __dict__(self) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        """All names with their values, which `vars(module)` asks for: each is looked up."""
+        for name in dir(self):
+            getattr(self, name, None)
+        return _namespace(self)
+
     def __dir__(self) -> list[str]:
         known = names_of_jax().get(self.__name__, ()) or PRIVATE.get(self.__name__, {})
         names = (name.rstrip("/") for name in known)
-        return sorted({*vars(self), *(name for name in names if refusal(f"{self.__name__}.{name}") is None)})
+        return sorted(
+            {*_namespace(self), *(name for name in names if refusal(f"{self.__name__}.{name}") is None)}
+        )
+
+
+_namespace: Any = vars(ModuleType)["__dict__"].__get__  # the names of a module that were looked up
 
 
 def find(path: str, name: str) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 
 from didax.api.flat import narrowed_scalar
 from didax.api.results import array_function
-from didax.core import dtypes
+from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.dims import broadcast_lengths, is_symbolic
 from didax.core.errors import ArgumentError, message
@@ -96,6 +96,10 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
     words, shape, dtype = arguments("uniform", key, shape, dtype)
     if type(minval) in _PYTHON_SCALARS and minval == 0 and type(maxval) in _PYTHON_SCALARS and maxval == 1:
         return Draw(_unit, words, {"shape": shape, "dtype": dtype})
+    if not shape and config.state().as_in_jax:
+        bounds = np.broadcast_shapes(aval_of(minval).shape, aval_of(maxval).shape)
+        if set(bounds) == {1}:
+            shape = bounds  # JAX scales its one number by the bounds, whose axes the result has
     low, high = parameters("uniform", shape, dtype, minval=minval, maxval=maxval)
     return _uniform(words, low, high, shape=shape, dtype=dtype)
 

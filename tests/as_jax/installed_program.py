@@ -105,6 +105,12 @@ def errors() -> None:
         assert importlib.util.find_spec(path) is None
 
 
+def namespaces() -> None:
+    """`vars(module)` has the names of the module, for libraries that wrap them all."""
+    assert vars(jnp)["logaddexp"] is jnp.logaddexp and vars(jnp)["linalg"] is jnp.linalg
+    assert jnp.__dict__.keys() >= {name for name in dir(jnp) if hasattr(jnp, name)}
+
+
 def private_modules() -> None:
     """Public names are also where JAX implements them; what is only private there is no name of the layer's."""
     from jax._src.dtypes import canonicalize_dtype
@@ -276,6 +282,15 @@ def tracers_have_texts() -> None:
     ], seen
 
 
+def draws() -> None:
+    """One number that is drawn between bounds with axes of length 1 has these axes."""
+    keys, bounds = jax.random.split(jax.random.key(0), 3), jnp.arange(3.0).reshape(3, 1)
+    drawn = jax.vmap(jax.random.uniform, in_axes=(0, None, None, 0, 0))(
+        keys, (), jnp.float32, bounds, bounds + 1
+    )
+    assert drawn.shape == (3, 1) and bool(((drawn >= bounds) & (drawn < bounds + 1)).all())
+
+
 def programs_have_texts() -> None:
     """Jaxprs, of `trace` too, and their variables are shown as JAX shows them."""
     closed = jax.jit(lambda x: (x + 2.0, 1)).trace(2.0).jaxpr
@@ -334,8 +349,10 @@ def primitives_are_there() -> None:
 for test in (
     modules,
     errors,
+    namespaces,
     private_modules,
     kernels,
+    draws,
     values,
     behaviour,
     programs_have_texts,
