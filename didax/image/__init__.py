@@ -24,6 +24,7 @@ from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, as_array
 from didax.numpy.reductions import canonical_axes
 from didax.primitives.dot import Precision
+from didax.primitives.narrow import bytes_in_float32
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 
@@ -156,6 +157,10 @@ def scale_and_translate(
         raise ArgumentError(message("scale_and_translate needs a kernel.", f"method: {method!r}", fix=fix))
     x, lengths = _image("scale_and_translate", image, shape)
     x = _real(x)
+    if x.dtype.itemsize == 1:
+        wide = x.astype(dtypes.at_least_single(x.dtype))
+        rest = shape, spatial_dims, scale, translation, method, antialias, precision
+        return scale_and_translate(wide, *rest).astype(x.dtype)
     scales, offsets = [
         as_array("scale_and_translate", v, n) for v, n in ((scale, "scale"), (translation, "translation"))
     ]
@@ -173,6 +178,7 @@ def scale_and_translate(
 
 
 @array_function
+@bytes_in_float32
 def resize(
     image: ArrayLike,
     shape: Sequence[int],
