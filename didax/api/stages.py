@@ -222,6 +222,14 @@ class Stage:
         results = ", ".join([str(struct.aval) for struct in pytree.leaves(self.out_info)])
         return f"<{type(self).__name__} {self.fun_name}: ({types}) -> ({results})>"
 
+    def __reduce__(self) -> Any:
+        rule = "The stages of compilation belong to their process, and cannot be pickled."
+        fix = "Use didax.export to save a program, or didax.experimental.serialize_executable a compiled one."
+        raise TypeError(message(rule, f"stage: {self!r}", fix=fix))
+
+    def __copy__(self) -> Stage:
+        return self
+
     def _follow(self, stage: Stage) -> None:
         self.fun_name = stage.fun_name
         self.in_tree, self.out_tree = stage.in_tree, stage.out_tree

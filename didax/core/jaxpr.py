@@ -193,6 +193,11 @@ class ClosedJaxpr(NamedTuple):
         """Types of the outputs."""
         return self.jaxpr.out_avals
 
+    @property
+    def effects(self) -> Effects:
+        """What running it does besides computing results."""
+        return self.jaxpr.effects
+
 
 @follows_equations()
 def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
