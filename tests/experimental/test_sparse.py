@@ -342,6 +342,10 @@ def test_row_formats_and_scipy() -> None:
     for x in (COO.fromdense(wanted), CSR.fromdense(wanted), CSC.fromdense(wanted)):
         check(x.T, wanted.T, repr(x))
         check(x.T @ w, wanted.T @ w, repr(x))
+    few, theirs_few = (kind.fromdense(wanted, nse=3) for kind in (CSC, theirs.CSC))
+    check(few, theirs_few.todense(), "the first entries by columns")
+    with pytest.raises(ValueError, match="CSC must have ndim=2"):
+        CSC.fromdense(v)
     check(sparse.csr_matmat(CSR.fromdense(wanted), w, transpose=True), wanted.T @ w, "matmat")
     check(sparse.coo_matvec(COO.fromdense(wanted), v), wanted @ v, "matvec")
     check(rows.to_bcoo(), wanted, "to BCOO")
