@@ -21,7 +21,7 @@ from didax.core.dims import as_length, is_symbolic, max_dim, may_exceed
 from didax.core.errors import ArgumentError, ConcretizationTypeError, message
 from didax.core.modules import on_access
 from didax.core.value import Array
-from didax.numpy.promotion import ArrayLike, as_array
+from didax.numpy.promotion import ArrayLike, as_array, inexact
 from didax.numpy.reductions import canonical_axes
 from didax.primitives.dot import Precision
 from didax.primitives.narrow import bytes_in_float32
@@ -127,7 +127,7 @@ def _image(name: str, image: Any, shape: Any) -> tuple[Array, tuple[int, ...]]:
 
 
 def _real(x: Array) -> Array:
-    return x if dtypes.is_inexact(x.dtype) else x.astype(dtypes.default_dtype("f"))
+    return x.astype(inexact(x.dtype, x.weak_type)[0])
 
 
 @array_function

@@ -11,6 +11,8 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.avals import aval_of
@@ -479,9 +481,10 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
 
 
 def _symmetrized(name: str, x: Any) -> Any:
-    """The Hermitian part, which of integers are floats."""
-    if not dtypes.is_inexact(aval_of(x).dtype):
-        x = convert_element_type(x, dtypes.default_dtype("f"))
+    """The Hermitian part; that of integers is computed in float32, of 64-bit ones in the default width."""
+    dtype = aval_of(x).dtype
+    if not dtypes.is_inexact(dtype):
+        x = convert_element_type(x, dtypes.default_dtype("f") if dtype.itemsize == 8 else np.dtype("float32"))
     matrix.check_square(name, aval_of(x))
     return matrix.hermitian_part(x)
 
