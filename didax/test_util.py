@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import didax.numpy as dnp
 from didax import tree
 from didax.api.autodiff import jvp, vjp
 from didax.core.modules import on_access
+from didax.core.value import Array
 from didax.extend import testing
 
 __all__ = ["check_grads", "check_jvp", "check_vjp"]
@@ -39,6 +41,11 @@ def _close(found: Any, wanted: Any, atol: float | None, rtol: float | None, erro
             )
 
 
+def _arrays(args: Sequence[Any]) -> tuple[Any, ...]:
+    """The arguments as derivatives take them: a function of NumPy's arrays may compute in 64 bits."""
+    return tuple(tree.map(lambda x: x if isinstance(x, Array) else dnp.asarray(x), list(args)))
+
+
 def check_jvp(
     f: Callable[..., Any],
     f_jvp: Callable[..., Any],
@@ -53,7 +60,7 @@ def check_jvp(
     >>> import functools, didax as dx, didax.numpy as dnp
     >>> check_jvp(dnp.sin, functools.partial(dx.jvp, dnp.sin), (1.0,))
     """
-    args = tuple(args)
+    args = _arrays(args)
     tangents = testing.random_like(np.random.default_rng(0), args)
     out, out_dot = f_jvp(args, tangents)
     testing.assert_close(out, f(*args), rtol, atol, f"primal result of the jvp. {err_msg}")
@@ -75,7 +82,7 @@ def check_vjp(
     >>> import functools, didax as dx, didax.numpy as dnp
     >>> check_vjp(dnp.sin, functools.partial(dx.vjp, dnp.sin), (1.0,))
     """
-    args, rng = tuple(args), np.random.default_rng(0)
+    args, rng = _arrays(args), np.random.default_rng(0)
     out, pull = f_vjp(*args)
     testing.assert_close(out, f(*args), rtol, atol, f"primal result of the vjp. {err_msg}")
     tangents, cotangents = testing.random_like(rng, args), testing.random_like(rng, out)
@@ -103,7 +110,7 @@ def check_grads(
     >>> import didax.numpy as dnp
     >>> check_grads(lambda x: dnp.sin(x) * x, (1.0,), order=2)
     """
-    args, rng = tuple(args), np.random.default_rng(1)
+    args, rng = _arrays(args), np.random.default_rng(1)
     if "fwd" in modes:
         check_jvp(f, functools.partial(jvp, f), args, atol, rtol, eps)
     if "rev" in modes:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import didax as dx
+import didax.numpy as dnp
 from didax import image
 from tests.checks import assert_close
 from tests.scipy.families import check_batches, check_derivatives
@@ -36,10 +37,18 @@ def test_sizes_are_those_of_jax() -> None:
 
 
 def test_dtypes_are_those_of_jax() -> None:
-    for dtype, name in itertools.product(("int32", "uint8", "float16", "bfloat16"), ("nearest", "linear")):
+    for dtype, name in itertools.product(
+        ("int32", "uint8", "float16", "bfloat16", "float8_e4m3fn"), ("nearest", "linear")
+    ):
         x = np.ones((4,), jax.numpy.dtype(dtype))
         found, wanted = [lib.image.resize(x, (2,), name) for lib in (dx, jax)]
         assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape), (dtype, name)
+    with dx.enable_x64(True), jax.enable_x64(True):
+        for dtype in ("uint8", "int32", "int64", "bool"):
+            found, wanted = [lib.image.resize(np.ones(4, dtype), (2,), "linear") for lib in (dx, jax)]
+            assert found.dtype == wanted.dtype, dtype
+    args = (5,), (0,), np.ones(1, "float32"), np.ones(1, "float32"), "linear"
+    assert str(image.scale_and_translate(dnp.ones(4, "float8_e5m2"), *args)) == "[0 1 1 1 1]"
 
 
 def test_derivatives_and_batches() -> None:

@@ -49,7 +49,7 @@ def test_programs_of_functions_that_are_gone_are_freed(use: Any):
     before = live_jaxprs()
     for _ in range(5):
         once()
-    assert live_jaxprs() == before
+    assert live_jaxprs() <= before  # what other tests left may be freed meanwhile
 
 
 DEVICES = """

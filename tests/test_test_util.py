@@ -26,6 +26,9 @@ def test_derivatives_are_checked() -> None:
     check_grads(lambda x, y: dnp.sin(x) * y, (x, x + 1), order=2)
     check_grads(lambda x: dnp.tanh(x).sum(), (x,), order=3, modes=["rev"])
     check_jvp(dnp.sin, functools.partial(dx.jvp, dnp.sin), (x,), atol=1e-2, rtol=1e-2)
+    numbers = {"a": 0.5, "b": np.array([1.0, 2.0])}  # float64, which is narrowed
+    check_grads(lambda tree, n: tree["a"] * tree["b"] * n, (numbers, 3), order=2)
+    check_grads(lambda x: x[0] * x[1], ([2.0, 3.0],), order=2)
     for mode in ("fwd", "rev"):
         with pytest.raises(AssertionError, match="vjp" if mode == "rev" else "jvp"):
             check_grads(wrong, (x,), 1, modes=[mode])

@@ -123,7 +123,7 @@ class JitFunction(RepeatedCalls[P, R], FunctionObject):
         dynamic, named, static = self._static.split(args, kwargs)
         leaves, tree = pytree.flatten((dynamic, named))
         avals = self._types(dynamic, named, static)
-        name = getattr(self, "__name__", type(self._fun).__name__)  # partials and callable objects have none
+        name = name_of(self) or name_of(self._fun) or type(self._fun).__name__  # callable objects have none
         if self._settings.bucket is not None:
             padded = self._buckets.traced(name, (tree, config.state(), avals, static), dynamic, named, leaves)
             if padded is not None:

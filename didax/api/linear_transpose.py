@@ -3,6 +3,7 @@
     f(x) = A x    becomes    f_t(ct) = (A^T ct,)
 
 The function is staged for the types of its arguments, and its jaxpr is walked backwards; no primal point is needed.
+What does not depend on the arguments is computed while it is staged, as in other derivatives.
 Read next: `transforms/transpose.py`.
 """
 
@@ -16,9 +17,23 @@ from didax.api.tangents import check_cotangents, flatten_cotangents, materialise
 from didax.core import dtypes, pytree
 from didax.core.errors import api_boundary, message
 from didax.core.jaxpr import eval_jaxpr
+from didax.core.primitive import Primitive
+from didax.core.tracing import Tracer, set_current_trace
 from didax.transforms.partial_eval import partial_eval_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.staging import StagingTrace, check_only_read, stage_program, values_of
 from didax.transforms.transpose import backward_jaxpr
+
+
+class _StagingTrace(StagingTrace):
+    """Stages what depends on the arguments; the rest is computed at once, so that Python may look at it."""
+
+    __slots__ = ()
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if any(isinstance(x, Tracer) and x.owner is self for x in args):
+            return super().process(primitive, args, params)
+        with set_current_trace(self.parent):
+            return primitive.bind(*args, **params)
 
 
 @api_boundary
@@ -47,7 +62,9 @@ def linear_transpose(
             )
         )
     flat = FlatFunction(fun, tree, "linear_transpose")
-    jaxpr, consts = trace_to_jaxpr(flat, avals, function=fun, what="linear_transpose")
+    staged = stage_program(flat, avals, function=fun, what="linear_transpose", kind=_StagingTrace)
+    check_only_read("linear_transpose", staged.captured, staged.num_written)
+    jaxpr, consts = staged.jaxpr, values_of(staged.captured)
     out_tree = flat.out_tree
     # What depends on no argument is taken out of calls and loops, which hold both after a jvp: no transpose rule of
     # a whole call would find it linear.

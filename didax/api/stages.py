@@ -31,7 +31,7 @@ from didax.core.sharding import NamedSharding, Sharding
 from didax.core.tracing import Tracer
 from didax.passes.key_reuse import is_on as key_reuse_is_on
 from didax.passes.loops import report
-from didax.runtime.array import ConcreteArray, as_concrete, on_one_device
+from didax.runtime.array import ConcreteArray, as_concrete, chosen_device, on_one_device
 from didax.runtime.collectives import collectives_in
 from didax.runtime.collectives import report as exchanges_report
 from didax.runtime.compiled import Program
@@ -222,6 +222,14 @@ class Stage:
         results = ", ".join([str(struct.aval) for struct in pytree.leaves(self.out_info)])
         return f"<{type(self).__name__} {self.fun_name}: ({types}) -> ({results})>"
 
+    def __reduce__(self) -> Any:
+        rule = "The stages of compilation belong to their process, and cannot be pickled."
+        fix = "Use didax.export to save a program, or didax.experimental.serialize_executable a compiled one."
+        raise TypeError(message(rule, f"stage: {self!r}", fix=fix))
+
+    def __copy__(self) -> Stage:
+        return self
+
     def _follow(self, stage: Stage) -> None:
         self.fun_name = stage.fun_name
         self.in_tree, self.out_tree = stage.in_tree, stage.out_tree
@@ -332,6 +340,15 @@ class Traced(Stage):
                 staged[name] = self._again()
         return staged
 
+    def device(self) -> Any:
+        """The one device that arguments or captured arrays were placed on; None where nobody placed any."""
+        placed = None if self._program is None else self._program.device_of(self._leaves)
+        if placed is not None:
+            return placed
+        structs = [x.sharding for x in self._leaves if isinstance(x, ShapeDtypeStruct) and x.sharding]
+        found = {next(iter(sharding.device_set)) for sharding in structs if len(sharding.device_set) == 1}
+        return found.pop() if len(found) == 1 else None
+
     def text_for(self, name: str, located: bool = False) -> str:
         """The StableHLO module for a platform; ValueError where it calls functions of this process."""
         assert self._program is not None
@@ -435,7 +452,9 @@ class Compiled(Stage):
         self._traced = traced
         self._program = program
         self._partition = partition
-        self._executable = program.executable(partition)
+        self._device = traced.device() if partition is None else None  # to which arguments are moved
+        self._default_device = chosen_device()
+        self._executable = program.executable(self._device if partition is None else partition)
         self._follow(traced)
         self._structure = exact_structure(self.in_tree)
         structs = pytree.leaves(self.out_info)
@@ -516,7 +535,7 @@ class Compiled(Stage):
     def _placed(self, leaves: list[Any]) -> list[Any]:
         """The arguments where the program wants them; ValueError where the user has placed one elsewhere."""
         if not getattr(self._executable, "in_shardings", ()):
-            return leaves
+            return leaves if self._program.is_loaded else self._on_its_device(leaves)
         placed = list(leaves)
         for i, sharding in self._layouts().items():
             where = f"argument {i} of the compiled function {self._traced.fun_name}"
@@ -528,6 +547,23 @@ class Compiled(Stage):
             elif sharding.memory_kind != DEVICE:
                 (device,) = sharding.device_set
                 placed[i] = on_one_device(as_concrete(leaves[i]), device, sharding.memory_kind)
+        return placed
+
+    def _on_its_device(self, leaves: list[Any]) -> list[Any]:
+        from didax.xla.client import backend
+
+        device, placed = self._device or self._default_device or backend().default_device, list(leaves)
+        for i in self._layouts():
+            x = leaves[i]
+            if isinstance(x, ConcreteArray) and x.committed and x.place != device:
+                rule = "The arguments of a compiled function that are placed lie on the device it was compiled for."
+                where = f"argument {i} of the compiled function {self.fun_name}"
+                fix = "Move it before, device_put(x, device), or call the jitted function."
+                raise ValueError(
+                    message(rule, where, f"compiled for: {device}", f"placed on: {x.place}", fix=fix)
+                )
+            if self._device is not None and not isinstance(x, Ref) and not getattr(x, "committed", False):
+                placed[i] = on_one_device(as_concrete(x), device)
         return placed
 
     call = __call__

@@ -177,11 +177,8 @@ class ClosedJaxpr(NamedTuple):
     jaxpr: Jaxpr
     consts: tuple[Any, ...]
     __repr__ = given_by("didax.core.jaxpr_print")
-
-    @property
-    def eqns(self) -> tuple[Eqn, ...]:
-        """The equations."""
-        return self.jaxpr.eqns
+    eqns = property(lambda self: self.jaxpr.eqns, doc="The equations.")
+    effects = property(lambda self: self.jaxpr.effects, doc="What running it does besides results.")
 
     @property
     def in_avals(self) -> tuple[ShapedArray, ...]:

@@ -233,7 +233,9 @@ def function_name(f: object) -> str:
 
 
 def name_of(f: Any) -> str:
-    """The name of a function; "" for a callable object without one, or with one that is no string."""
+    """The name of a function, that of the function for a partial one; "" for an object whose name is no string."""
+    while isinstance(f, functools.partial):
+        f = f.func
     name = getattr(f, "__name__", "")
     return name if isinstance(name, str) else ""
 

@@ -24,6 +24,7 @@ from didax.api.options import default_matmul_precision
 from didax.core.errors import api_boundary, message
 from didax.core.modules import on_access
 from didax.core.value import Array
+from didax.lax.dot import canonicalize_precision
 
 __all__ = [
     "get_num_params_in_lstm",
@@ -139,7 +140,7 @@ def lstm(
       input_size, hidden_size, num_layers: Python integers.
       dropout: 0; other values are refused, because the result would need a random key.
       bidirectional: whether each layer has a second network, which runs backwards; outputs are joined.
-      precision: of the matrix products.
+      precision: of the matrix products, as in `lax.dot`; of a pair the higher one.
 
     Returns (y, h_n, c_n): y of shape (batch, time, directions * hidden_size), the states like h_0.
 
@@ -151,7 +152,9 @@ def lstm(
     >>> y.shape, h_n.shape, float(abs(y[1, 2:]).max())
     ((2, 5, 4), (1, 2, 4), 0.0)
     """
-    with default_matmul_precision(precision):
+    precisions = canonicalize_precision(precision)
+    chosen = "default" if precisions is None else max(precisions, key=lambda p: p.value).name.lower()
+    with default_matmul_precision(chosen):
         parts = unpack_lstm_weights(weights, input_size, hidden_size, num_layers, bidirectional)
         sizes = input_size, hidden_size, num_layers, dropout, bidirectional
         return lstm_ref(x, h_0, c_0, *parts, seq_lengths, *sizes)

@@ -27,7 +27,7 @@ from didax.api.autodiff import jvp, linearize, vjp
 from didax.api.inspect import eval_shape, make_jaxpr
 from didax.api.options import enable_checks
 from didax.api.vmap import vmap
-from didax.core.avals import ShapedArray
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import as_extended, float0, kind_of
 from didax.core.errors import MissingRuleError, message
 from didax.core.jaxpr_check import check_jaxpr
@@ -63,7 +63,9 @@ RTOL = {
 
 
 def numpy_of(x: Any) -> np.ndarray[Any, Any]:
-    """Contents as a NumPy array; of an extended dtype, the numbers behind its elements."""
+    """Contents as a NumPy array, of a number in the dtype that it has here; of keys, the numbers behind them."""
+    if type(x) in (bool, int, float, complex):
+        return np.asarray(x, aval_of(x).dtype)
     aval = getattr(x, "aval", None)
     if isinstance(aval, ShapedArray) and aval.physical is not aval:
         return as_concrete(x).host_value()
@@ -71,6 +73,9 @@ def numpy_of(x: Any) -> np.ndarray[Any, Any]:
 
 
 def dtype_of(x: Any) -> np.dtype[Any]:
+    """The dtype in which functions take it: 64-bit numbers of NumPy's are narrowed."""
+    if isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "iufc":
+        return aval_of(x).dtype
     return x.dtype if hasattr(x, "dtype") else eval_shape(lambda y: y, x).dtype
 
 

@@ -21,9 +21,10 @@ from didax.core.dims import as_length, is_symbolic, max_dim, may_exceed
 from didax.core.errors import ArgumentError, ConcretizationTypeError, message
 from didax.core.modules import on_access
 from didax.core.value import Array
-from didax.numpy.promotion import ArrayLike, as_array
+from didax.numpy.promotion import ArrayLike, as_array, inexact
 from didax.numpy.reductions import canonical_axes
 from didax.primitives.dot import Precision
+from didax.primitives.narrow import bytes_in_float32
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 
@@ -126,7 +127,7 @@ def _image(name: str, image: Any, shape: Any) -> tuple[Array, tuple[int, ...]]:
 
 
 def _real(x: Array) -> Array:
-    return x if dtypes.is_inexact(x.dtype) else x.astype(dtypes.default_dtype("f"))
+    return x.astype(inexact(x.dtype, x.weak_type)[0])
 
 
 @array_function
@@ -156,6 +157,10 @@ def scale_and_translate(
         raise ArgumentError(message("scale_and_translate needs a kernel.", f"method: {method!r}", fix=fix))
     x, lengths = _image("scale_and_translate", image, shape)
     x = _real(x)
+    if x.dtype.itemsize == 1:
+        wide = x.astype(dtypes.at_least_single(x.dtype))
+        rest = shape, spatial_dims, scale, translation, method, antialias, precision
+        return scale_and_translate(wide, *rest).astype(x.dtype)
     scales, offsets = [
         as_array("scale_and_translate", v, n) for v, n in ((scale, "scale"), (translation, "translation"))
     ]
@@ -173,6 +178,7 @@ def scale_and_translate(
 
 
 @array_function
+@bytes_in_float32
 def resize(
     image: ArrayLike,
     shape: Sequence[int],

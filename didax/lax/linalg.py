@@ -1,9 +1,9 @@
 """Matrix factorisations and triangular systems: `lax.linalg`, with the names of jax.lax.linalg.
 
-The last two axes hold the matrices; all axes before are batch axes. The functions compute in float32,
-float64, complex64 or complex128, on the CPU by LAPACK; narrower floats are refused. A matrix for which a
-factorisation fails gives NaN. `primitives/linalg/matrix.py` explains the derivatives of vectors that are not
-unique. `didax.numpy.linalg` is the friendlier layer above. Read next: `primitives/linalg/`.
+The last two axes hold the matrices; all axes before are batch axes. Factorisations compute in float32, float64,
+complex64 or complex128, on the CPU by LAPACK, and refuse narrower floats. A matrix for which a factorisation fails
+gives NaN. `primitives/linalg/matrix.py` explains the derivatives of vectors that are not unique.
+`didax.numpy.linalg` is the friendlier layer above. Read next: `primitives/linalg/`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,23 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from didax.api.whole_functions import evaluated_whole
+from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.modules import on_access
 from didax.lax.operands import operation
 from didax.lax.qdwh import qdwh
+from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, mul
 from didax.primitives.linalg import eigen, matrix, similarity, triangular
 from didax.primitives.linalg import lu as lu_
 from didax.primitives.linalg import qr as qr_
 from didax.primitives.linalg import svd as svd_
 from didax.primitives.linalg import tridiagonal as tridiagonal_
+from didax.primitives.narrow import halves_in_float32
 from didax.primitives.scalars import scalar_like
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, slice_axis
@@ -327,6 +332,7 @@ def schur(
 
 @operation
 @evaluated_whole
+@halves_in_float32
 def symmetric_product(
     a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False
 ) -> Any:
@@ -374,7 +380,7 @@ def eigh(
     With `symmetrize_input` x is first replaced by `(x + x^H) / 2`; without it only the triangle that `lower`
     names is read. `subset_by_index=(i, j)` gives the eigenvalues i to j - 1 with their vectors.
 
-    Equal eigenvalues do not fix their eigenvectors, which are then any array_ops. The gradient of a function is
+    Equal eigenvalues do not fix their eigenvectors, which are then any orthonormal ones. The gradient of a function is
     right if the function does not depend on the choice of this basis, as a norm or the trace of a function of
     the matrix; it is not right for `v * f(w) @ v^H` as a whole.
 
@@ -475,6 +481,10 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
 
 
 def _symmetrized(name: str, x: Any) -> Any:
+    """The Hermitian part; that of integers is computed in float32, of 64-bit ones in the default width."""
+    dtype = aval_of(x).dtype
+    if not dtypes.is_inexact(dtype):
+        x = convert_element_type(x, dtypes.default_dtype("f") if dtype.itemsize == 8 else np.dtype("float32"))
     matrix.check_square(name, aval_of(x))
     return matrix.hermitian_part(x)
 

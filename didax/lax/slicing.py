@@ -440,8 +440,8 @@ def gather(
 ) -> Any:
     """Return windows of the operand at the positions in the last axis of `start_indices`.
 
-    `mode` says what a window that reaches beyond the operand reads: "fill" (the default: `fill_value`, else
-    NaN or an extreme value), "clip" (the window is moved inside), or "promise_in_bounds".
+    `mode` says what a window that reaches beyond the operand reads: "fill" (`fill_value`, else NaN or an extreme
+    value), "clip" (the window is moved inside), or "promise_in_bounds", the default: none does.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -459,7 +459,7 @@ def gather(
         slice_sizes=_ints(slice_sizes),
         indices_are_sorted=bool(indices_are_sorted),
         unique_indices=bool(unique_indices),
-        mode=GatherScatterMode.from_any(mode),
+        mode=GatherScatterMode.from_any("promise_in_bounds" if mode is None else mode),
         fill_value=None if fill_value is not None and fill_value != fill_value else fill_value,
     )
 

@@ -31,6 +31,12 @@ def _inexact(x: Any) -> Array:
     return cast(x, *inexact(x.dtype, x.weak_type))
 
 
+def _beside_floats(x: Any) -> Array:
+    """Return `x` as an array of the dtype that it has beside Python's floats: of integers the default one, weak."""
+    x = dnp.asarray(x)
+    return cast(x, *result_pair(x, 0.0))
+
+
 @evaluated_whole
 def relu(x: Any) -> Array:
     """Return max(x, 0), with derivative 0 at 0.
@@ -52,7 +58,7 @@ def relu6(x: Any) -> Array:
     >>> nn.relu6(dnp.array([-2.0, 2.0, 8.0]))
     Array([0., 2., 6.], dtype=float32)
     """
-    x = _inexact(x)
+    x = _beside_floats(x)
     return dnp.where(x >= 6, dnp.full_like(x, 6), relu(x))
 
 
@@ -101,7 +107,7 @@ def sparse_plus(x: Any) -> Array:
     >>> nn.sparse_plus(dnp.array([-2.0, 0.0, 2.0]))
     Array([0.  , 0.25, 2.  ], dtype=float32)
     """
-    x = _inexact(x)
+    x = _beside_floats(x)
     return dnp.where(x <= -1.0, 0.0, dnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
 
 
@@ -115,7 +121,7 @@ def sparse_sigmoid(x: Any) -> Array:
     >>> nn.sparse_sigmoid(dnp.array([-2.0, 0.0, 2.0]))
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    return dnp.clip((_inexact(x) + 1.0) / 2.0, 0.0, 1.0)
+    return dnp.clip((_beside_floats(x) + 1.0) / 2.0, 0.0, 1.0)
 
 
 @evaluated_whole
@@ -220,7 +226,7 @@ def elu(x: Any, alpha: Any = 1.0) -> Array:
     >>> nn.elu(dnp.array([-2.0, 0.0, 2.0])).round(3)
     Array([-0.865,  0.   ,  2.   ], dtype=float32)
     """
-    x = _inexact(x)
+    x = _beside_floats(x)
     return dnp.where(x > 0, x, alpha * dnp.expm1(dnp.where(x > 0, 0.0, x)))
 
 
@@ -234,7 +240,7 @@ def celu(x: Any, alpha: Any = 1.0) -> Array:
     >>> nn.celu(dnp.array([-2.0, 0.0, 2.0])).round(3)
     Array([-0.865,  0.   ,  2.   ], dtype=float32)
     """
-    x = _inexact(x)
+    x = _beside_floats(x)
     return dnp.where(x > 0, x, alpha * dnp.expm1(dnp.where(x > 0, 0.0, x) / alpha))
 
 
@@ -261,7 +267,7 @@ def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Array:
     >>> nn.leaky_relu(dnp.array([-2.0, 0.0, 2.0]))
     Array([-0.02,  0.  ,  2.  ], dtype=float32)
     """
-    x = _inexact(x)
+    x = _beside_floats(x)
     return dnp.where(x >= 0, x, negative_slope * x)
 
 
@@ -322,7 +328,7 @@ def hard_sigmoid(x: Any) -> Array:
     >>> nn.hard_sigmoid(dnp.array([-2.0, 0.0, 2.0])).round(3)
     Array([0.167, 0.5  , 0.833], dtype=float32)
     """
-    return relu6(_inexact(x) + 3.0) / 6.0
+    return relu6(_beside_floats(x) + 3.0) / 6.0
 
 
 @evaluated_whole
@@ -335,7 +341,7 @@ def hard_silu(x: Any) -> Array:
     >>> nn.hard_silu(dnp.array([-2.0, 0.0, 2.0])).round(3)
     Array([-0.333,  0.   ,  1.667], dtype=float32)
     """
-    x = _inexact(x)
+    x = _beside_floats(x)
     return x * hard_sigmoid(x)
 
 

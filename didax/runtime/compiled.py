@@ -190,8 +190,11 @@ class Program:
             return None
         return partition_of(self.jaxpr, self._constants, args, self._asked)
 
+    def device_of(self, args: Sequence[Any]) -> Any:
+        """The device that these arguments were placed on, or else the captured values; None where none was."""
+        return self._device(self._used(args))
+
     def _device(self, args: Sequence[Any]) -> Any:
-        """The device that the arguments were placed on, or else the captured values; None where none was."""
         device = common_device(args)
         return common_device(self._placed) if device is None and self._placed else device
 

@@ -164,12 +164,13 @@ def stage_program(
     what: str = "jit",
     arg_names: Sequence[str] = (),
     refs: bool = True,
+    kind: type[StagingTrace] = StagingTrace,
 ) -> StagedProgram:
     """Stage `fun` (flat arguments to a flat sequence of results) for arguments of the given types.
 
     Errors name the user's `function` and the transformation `what`. Without `refs` it may use no Refs from outside.
     """
-    trace = StagingTrace(current_trace(), fun if function is None else function, what, arg_names)
+    trace = kind(current_trace(), fun if function is None else function, what, arg_names)
     cells = trace.cells = {} if refs else None
     args = [trace.new_arg(aval) for aval in in_avals]
     try:

@@ -436,6 +436,17 @@ def test_linear_transpose(x):
     np.testing.assert_allclose(found["v"], 2 * x)
 
 
+def test_what_linear_transpose_finds_known_python_may_look_at(x):
+    def f(t):
+        scale = float(dnp.arange(3.0).sum()) if dnp.ones(2).sum() > 1 else 0.0
+        return scale * t * np.asarray(dnp.ones(3)) * dnp.nonzero(dnp.array([0, 1, 2]))[0].size
+
+    for run in (f, dx.checkpoint(lambda t: 6.0 * t), dx.jit(lambda t: 6.0 * t)):
+        np.testing.assert_array_equal(dx.linear_transpose(run, x)(x)[0], 6 * np.asarray(x))
+    inner = dx.jit(lambda s: dx.linear_transpose(lambda t: dnp.sin(s) * t, x)(x)[0])
+    np.testing.assert_allclose(inner(2.0), np.sin(2.0) * np.asarray(x), rtol=1e-6)
+
+
 def test_linear_transpose_of_shapes_only():
     transposed = dx.linear_transpose(lambda x: x.sum() * 2.0, dx.ShapeDtypeStruct((3,), "float32"))
     np.testing.assert_array_equal(transposed(1.0)[0], [2, 2, 2])

@@ -843,6 +843,8 @@ def test_bound_methods_partials_and_callables(x):
         np.testing.assert_array_equal(dx.jit(f)(x), [0, 3, 6])
         assert dx.jit(f).trace(x).jaxpr.out_avals[0].shape == (3,)
         assert dx.make_jaxpr(f)(x).out_avals[0].shape == (3,)
+    traced = dx.jit(functools.partial(functools.partial(dnp.add), 1.0)).trace(x)
+    assert traced.fun_name == "add" and "module @jit_add " in traced.lower().as_text()
 
 
 def test_as_decorator_with_options(x):
@@ -950,6 +952,10 @@ def test_stages(x):
     assert compiled.cost_analysis()["flops"] > 0
     assert compiled.memory_analysis().argument_size_in_bytes == 24
     assert "HloModule" in compiled.as_text()
+    for stage in (traced, lowered, compiled):
+        with pytest.raises(TypeError, match="belong to their process, and cannot be pickled"):
+            pickle.dumps(stage)
+        assert copy.copy(stage) is stage
 
 
 def test_every_stage_knows_arguments_and_results(x):

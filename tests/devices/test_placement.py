@@ -538,6 +538,29 @@ def test_a_compiled_function_takes_arguments_that_lie_as_it_was_compiled_for() -
         compiled(1.0, on("b"))
 
 
+def test_a_compiled_function_runs_on_the_device_it_was_compiled_for() -> None:
+    first, other = dx.devices()[0], dx.devices()[3]
+    x, there = np.arange(3.0, dtype="float32"), dx.device_put(np.arange(3.0, dtype="float32"), other)
+    struct = dx.ShapeDtypeStruct((3,), "float32", sharding=there.sharding)
+    for given in (there, struct):
+        compiled = dx.jit(lambda x: x + 1, donate_argnums=0).lower(given).compile()
+        assert compiled.input_shardings[0][0] == there.sharding
+        mine = dx.device_put(x, other)
+        for argument in (x, mine, dnp.asarray(x)):
+            found = compiled(argument)
+            assert found.devices() == {other} and found.committed
+        assert mine.is_deleted()
+    on_first = dx.jit(lambda x, y: x + 1).lower(x, x).compile()
+    assert on_first(x, there).devices() == {first}  # y is not used
+    for _ in range(3):
+        with pytest.raises(ValueError, match=r"lie on the device it was compiled for\.\n  argument 0 of"):
+            on_first(there, x)
+        with pytest.raises(ValueError, match="placed on: "):
+            compiled(dx.device_put(x, first))
+    captured = dx.jit(lambda x: x + there).lower(x).compile()
+    assert captured(there).devices() == captured(x).devices() == {other}
+
+
 def test_arrays_of_several_devices_lie_in_host_memory() -> None:
     whole = np.arange(32, dtype="float32").reshape(8, 4)
     on_devices = NamedSharding(mesh_of(), P("a", "b"))

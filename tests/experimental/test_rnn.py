@@ -1,5 +1,6 @@
 """The LSTM is JAX's reference: its outputs, its states and the order of its weights."""
 
+import functools
 from typing import Any
 
 import jax
@@ -61,5 +62,9 @@ def test_wrong_arguments_are_named() -> None:
         rnn.lstm(x, h, c, weights[1:], lengths, INPUT, HIDDEN, 1, 0.0, False)
     with pytest.raises(ValueError, match="lstm takes x of shape"):
         rnn.lstm(x[0], h, c, weights, lengths, INPUT, HIDDEN, 1, 0.0, False)
+    for precision in (dx.lax.Precision.HIGHEST, ("default", "highest"), "float32"):
+        precisely = functools.partial(rnn.lstm, precision=precision)
+        program = dx.make_jaxpr(precisely, static_argnums=(5, 6, 7, 8, 9))
+        assert "HIGHEST" in str(program(x, h, c, weights, lengths, INPUT, HIDDEN, 1, 0.0, False))
     empty = rnn.lstm(x, h, c, dnp.asarray(weights), np.zeros(3, "int32"), INPUT, HIDDEN, 1, 0.0, False)
     np.testing.assert_array_equal(empty[1], h)

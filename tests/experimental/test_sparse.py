@@ -168,6 +168,26 @@ def test_operations_of_two_sparse_arrays() -> None:
     assert taken > 60
 
 
+def test_products_of_arrays_that_broadcast() -> None:
+    """They have an entry for each pair of entries: no axis is made longer before."""
+    x, y = made(LAYOUTS[0]), made(Layout((4, 5), nse=3), seed=1)
+    a, b = made(Layout((4,), nse=2)), made(Layout((5,), nse=3))
+    cases: dict[str, tuple[Callable[..., Any], BCOO, BCOO, int]] = {
+        "outer": (dnp.outer, a, b, 6),
+        "kron": (dnp.kron, x, y, 18),
+        "row": (lambda x, b: x * b, x, b, 18),
+        "column": (lambda x, a: a[:, None] * x, x, a, 12),
+        "batch": (lambda x, b: x * b, made(LAYOUTS[1]), b, 12),
+    }
+    for name, (f, one, other, nse) in cases.items():
+        found = sparsify(f)(one, other)
+        assert found.nse == nse, name
+        check(found, f(dense(one), dense(other)), name)
+        check(sparsify(dx.jit(f))(one, other), f(dense(one), dense(other)), f"{name}, compiled")
+    with pytest.raises(NotImplementedError, match="Adding sparse dimensions with lengths != 1"):
+        sparsify(lambda a: dnp.broadcast_to(a[:, None], (4, 3)))(a)
+
+
 def test_layouts_of_one_array() -> None:
     for layout in LAYOUTS:
         x = made(layout)
@@ -322,6 +342,10 @@ def test_row_formats_and_scipy() -> None:
     for x in (COO.fromdense(wanted), CSR.fromdense(wanted), CSC.fromdense(wanted)):
         check(x.T, wanted.T, repr(x))
         check(x.T @ w, wanted.T @ w, repr(x))
+    few, theirs_few = (kind.fromdense(wanted, nse=3) for kind in (CSC, theirs.CSC))
+    check(few, theirs_few.todense(), "the first entries by columns")
+    with pytest.raises(ValueError, match="CSC must have ndim=2"):
+        CSC.fromdense(v)
     check(sparse.csr_matmat(CSR.fromdense(wanted), w, transpose=True), wanted.T @ w, "matmat")
     check(sparse.coo_matvec(COO.fromdense(wanted), v), wanted @ v, "matvec")
     check(rows.to_bcoo(), wanted, "to BCOO")

@@ -1,5 +1,6 @@
 """Activations and normalisations of logits against jax.nn, at their corners, eagerly and compiled, with gradients."""
 
+import itertools
 from functools import partial
 
 import jax
@@ -10,6 +11,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import nn
+from tests.checks import first
 from tests.numpy.oracle import assert_same
 
 ACTIVATIONS = [
@@ -53,6 +55,18 @@ def test_narrow_integers_give_float32_whatever_the_default_width() -> None:
         }
         assert nn.soft_sign(dnp.ones(2, "int64")).dtype == "float64"
         assert dx.typeof(nn.soft_sign(3)) == dx.typeof(dnp.sin(3))
+
+
+BESIDE_FLOATS = "relu6 sparse_plus sparse_sigmoid elu celu selu leaky_relu hard_sigmoid hard_silu hard_swish"
+
+
+@pytest.mark.parametrize("x64", first([True, False]))
+def test_formulas_with_numbers_promote_integers_as_these_do(x64: bool) -> None:
+    with dx.enable_x64(x64), jax.enable_x64(x64):
+        for name, dtype in itertools.product(BESIDE_FLOATS.split(), ("int8", "int32", "int64", "bool")):
+            x = np.ones(2, dtype)
+            found, wanted = (dx.eval_shape(getattr(nn, name), x), jax.eval_shape(getattr(jax.nn, name), x))
+            assert (found.dtype, found.weak_type) == (wanted.dtype, wanted.weak_type), (name, dtype)
 
 
 @pytest.mark.parametrize("name", ["gelu", "softplus", "log_sigmoid", "silu", "mish", "elu", "sigmoid"])

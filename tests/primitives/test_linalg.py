@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -293,13 +294,32 @@ print("scipy" in sys.modules)
     assert subprocess.check_output([sys.executable, "-c", program], text=True).split() == ["False"]
 
 
+def test_the_hermitian_part_of_integers_and_products_of_halves_are_those_of_jax() -> None:
+    x = np.eye(2, dtype="int8")
+    np.testing.assert_array_equal(lax.linalg.cholesky(x), np.eye(2, dtype="float32"))
+    with dx.enable_x64(True):
+        assert lax.linalg.cholesky(x).dtype == lax.linalg.eigh(x)[1].dtype == "float32"
+        assert lax.linalg.cholesky(x.astype("int64")).dtype == "float64"
+    with pytest.raises(TypeError, match="cholesky computes in float32"):
+        lax.linalg.cholesky(np.eye(2, dtype="int8"), symmetrize_input=False)
+    for dtype in ("float16", "bfloat16"):
+        a = np.arange(6).reshape(2, 3).astype(dtype)
+        found = lax.linalg.symmetric_product(a, np.eye(2).astype(dtype), beta=2.0)
+        assert found.dtype == dtype and found.tolist() == [[7.0, 14.0], [14.0, 52.0]]
+
+
 # --- Errors -------------------------------------------------------------------------------------------------
 
 SQUARE, VECTOR = np.eye(3, dtype="float32"), np.ones(3, "float32")
 
 
-@pytest.mark.parametrize("name", ["cholesky", "lu", "qr", "eigh", "svd", "eig"])
-@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, np.int32, bool])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *itertools.product(("lu", "qr", "svd", "eig"), (ml_dtypes.bfloat16, np.float16, np.int32, bool)),
+        *itertools.product(("cholesky", "eigh"), (ml_dtypes.bfloat16, np.float16)),
+    ],
+)
 def test_other_dtypes_are_refused(name: str, dtype: Any) -> None:
     text = f"{name} computes in float32, float64, complex64 or complex128.\n  operand: {np.dtype(dtype).name}[3,3]\n"
     with pytest.raises(TypeError, match=re.escape(text)):

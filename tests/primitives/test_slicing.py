@@ -216,6 +216,17 @@ def test_scatter_mul_refuses_to_differentiate_repeated_updates() -> None:
         dx.grad(lambda u: reduce_sum(lax.scatter_mul(x, i, u, dims), (0,)))(np.ones(2, np.float32))
 
 
+def test_windows_of_a_gather_are_taken_to_be_in_bounds_as_in_jax() -> None:
+    x = np.arange(30, dtype="float32").reshape(5, 6)
+    numbers = (1, 2), (), (0, 1)
+    for start in ([1, 1], [4, 5], [-3, 2], [2**31 - 1, 0]):  # jax moves a window that sticks out
+        args = x, np.array([start], "int32")
+        wanted = jax.lax.gather(*args, jax.lax.GatherDimensionNumbers(*numbers), (2, 3))
+        for run in (lambda f: f, dx.jit):
+            found = run(lambda x, i: lax.gather(x, i, lax.GatherDimensionNumbers(*numbers), (2, 3)))(*args)
+            np.testing.assert_array_equal(found, wanted, err_msg=str(start))
+
+
 def test_slices_by_batched_starts_are_one_gather() -> None:
     jaxpr = dx.make_jaxpr(
         dx.vmap(lambda x, i: lax.dynamic_slice_in_dim(x, i, 2, allow_negative_indices=False), (None, 0))

@@ -156,6 +156,15 @@ class CSC(_Matrix):
     def from_bcoo(cls, mat: BCOO) -> CSC:
         return CSR.from_bcoo(mat.transpose()).transpose()
 
+    @classmethod
+    def fromdense(cls, mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32) -> CSC:
+        mat = dnp.asarray(mat)
+        if mat.ndim != 2:
+            return super().fromdense(mat)  # which raises
+        return CSR.fromdense(
+            mat.T, nse=nse, index_dtype=index_dtype
+        ).transpose()  # keeps the first by columns
+
     def transpose(self, axes: Any = None) -> CSR:
         """The transpose, in compressed-row format."""
         _check_axes(axes)

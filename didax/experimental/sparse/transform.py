@@ -50,6 +50,12 @@ def is_sparse(x: Any) -> bool:
     return isinstance(x, BCOO | BCSR)
 
 
+def dense_aval(sparse: Any) -> ShapedArray:
+    """The type of the dense array."""
+    data = aval_of(sparse.data)
+    return ShapedArray(sparse.shape, data.dtype, data.weak_type)
+
+
 class SparseTracer(Tracer):
     """A sparse array in the place of a dense one; the elements that it has no entries for are `rest`, mostly 0.
 
@@ -67,8 +73,7 @@ class SparseTracer(Tracer):
         self.sparse = sparse
         self.rest = rest
         self.made_by = made_by  # the operation that gave a rest other than 0
-        data = aval_of(sparse.data)
-        self.aval = ShapedArray(sparse.shape, data.dtype, data.weak_type)
+        self.aval = dense_aval(sparse)
 
     def with_unique_places(self) -> Any:
         """The array with one entry for each place, from now on."""
@@ -97,6 +102,32 @@ class SpreadTracer(Tracer):
             return dnp.broadcast_to(dnp.asarray(known_value(self.number)), self.aval.shape)
 
 
+class StretchedTracer(Tracer):
+    """A sparse array broadcast to a shape, which is not made if the next operation multiplies it by a sparse array.
+
+    A sparse axis of length 1 cannot be made longer, but the product has entries only where both arrays have some.
+    """
+
+    __slots__ = ("params", "sparse")
+
+    def __init__(self, trace: SparseTrace, sparse: BCOO, params: dict[str, Any]):
+        self.owner = trace
+        self.sparse = sparse
+        self.params = params
+        self.aval = dense_aval(sparse).update(shape=params["shape"])
+
+    def narrow(self) -> BCOO:
+        """The array with as many axes as the shape, of which those that were stretched have length 1."""
+        at = self.params["broadcast_dimensions"]
+        lengths = dict(zip(at, self.sparse.shape, strict=True))
+        shape = tuple([lengths.get(axis, 1) for axis in range(self.aval.ndim)])
+        return _shapes.bcoo_broadcast_in_dim(self.sparse, shape=shape, broadcast_dimensions=at)
+
+    def whole(self) -> SparseTracer:
+        """The array in its shape; NotImplementedError where a sparse axis would become longer."""
+        return SparseTracer(self.owner, RULES["broadcast_in_dim"](self.sparse, **self.params))
+
+
 class SparseTrace(Trace):
     """Runs operations on sparse arrays by their rules."""
 
@@ -108,6 +139,8 @@ class SparseTrace(Trace):
         self.by_entries = True  # whether all operations so far acted on each element by itself
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if any(map(self._is_stretched, args)):
+            return self._with_stretched(primitive, args, params)
         mine = [x for x in args if self._is_mine(x)]
         if not mine:
             if (
@@ -125,11 +158,26 @@ class SparseTrace(Trace):
                 return found
             self.by_entries = False
             operands = [self.result(x) for x in args]  # raises where one would be dense
+            if primitive is broadcast_in_dim_p and type(operands[0]) is BCOO and operands[0].ndim:
+                return StretchedTracer(self, operands[0], params)
             rule = (ROW_RULES if any(isinstance(x.sparse, BCSR) for x in mine) else RULES).get(primitive.name)
             if rule is None:
                 raise _without_rule(primitive, operands)
             out = rule(*operands, **params)
         return list(map(self.traced, out)) if primitive.multiple_results else self.traced(out)
+
+    def _with_stretched(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """An operation of which operands are stretched: a product of sparse arrays takes them as they were before."""
+        if primitive.name == "mul":
+            with set_current_trace(self.parent):
+                found: list[Any] = [
+                    x.narrow() if self._is_stretched(x) else self.result(x) if self._is_mine(x) else None
+                    for x in args
+                ]
+                if all(type(x) is BCOO for x in found):
+                    return self.traced(_products.bcoo_multiply_sparse(*found))
+        whole = tuple([x.whole() if self._is_stretched(x) else x for x in args])
+        return self.process(primitive, whole, params)
 
     def _call_with_rules(self, args: Sequence[Any], mine: Sequence[SparseTracer], rules: Any) -> list[Any]:
         """The results of the function's body; where it acts on each element by itself, those of a call for the entries.
@@ -194,12 +242,17 @@ class SparseTrace(Trace):
     def _is_mine(self, x: Any) -> bool:
         return type(x) is SparseTracer and x.owner is self
 
+    def _is_stretched(self, x: Any) -> bool:
+        return type(x) is StretchedTracer and x.owner is self
+
     def traced(self, x: Any) -> Any:
         """The value with which the function runs."""
         return SparseTracer(self, x) if is_sparse(x) else x
 
     def result(self, x: Any) -> Any:
         """The value that the function returned."""
+        if self._is_stretched(x):
+            x = x.whole()
         if not self._is_mine(x):
             return self.plain(x)
         if not _is_zero(x.rest):
