@@ -9,6 +9,8 @@ program itself. So operations on a few numbers are compiled for a client that ru
 
 from __future__ import annotations
 
+import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +24,8 @@ from didax.runtime.compiled import Program, application_jaxpr
 from didax.runtime.numpy_plans import Plan, on_cpu
 
 _AT_ONCE_MAX = 1 << 12  # elements of operands and results together
+_COMPILED_MAX = 2048  # programs of operations that are kept compiled: a small one takes a fifth of a megabyte
+_compiled: deque[weakref.ref[Program]] = deque()  # the oldest first
 
 
 def program_plan(
@@ -33,17 +37,37 @@ def program_plan(
 ) -> Plan:
     """A plan that runs the compiled primitive."""
     program = Program(application_jaxpr(primitive, avals, out_avals, params), cheap=cheap, is_operation=True)
-    run = program.run
-    if cheap and _are_few(avals, out_avals) and on_cpu():
-        run = _at_once(program) or run
-    if run == program.run:
-        program.executable()
+    at_once = _at_once(program) if cheap and _are_few(avals, out_avals) and on_cpu() else None
+    run = at_once or _as_any_program(program)
 
     def plan(args: tuple[Any, ...]) -> Any:
         outs = run([as_concrete(x) for x in args])
         return outs if primitive.multiple_results else outs[0]
 
     return plan
+
+
+Run = Callable[[list[ConcreteArray]], list[ConcreteArray]]
+
+
+def _as_any_program(program: Program) -> Run:
+    _executable(program)
+
+    def run(args: list[ConcreteArray]) -> list[ConcreteArray]:
+        if not program.is_compiled_for():
+            _executable(program)
+        return program.run(args)
+
+    return run
+
+
+def _executable(program: Program, device: Any = None) -> Any:
+    """The compiled program; of very many, as arrays of ever new shapes make them, the oldest is forgotten."""
+    if not program.is_compiled_for(device):
+        _compiled.append(weakref.ref(program))
+        if len(_compiled) > _COMPILED_MAX and (oldest := _compiled.popleft()()) is not None:
+            oldest.forget_compiled()
+    return program.executable(device)
 
 
 def _are_few(avals: tuple[ShapedArray, ...], out_avals: tuple[ShapedArray, ...]) -> bool:
@@ -53,17 +77,18 @@ def _are_few(avals: tuple[ShapedArray, ...], out_avals: tuple[ShapedArray, ...])
     return numbers <= _AT_ONCE_MAX and all([a.physical is a and is_staged(a) for a in (*avals, *out_avals)])
 
 
-def _at_once(program: Program) -> Callable[[list[ConcreteArray]], list[ConcreteArray]] | None:
+def _at_once(program: Program) -> Run | None:
     """What a run of the program does, at once; None for one that calls Python."""
     from didax.xla.buffers import put, to_host, with_memory_of
     from didax.xla.client import immediate_backend
 
     client = immediate_backend()
     device = client.default_device
-    executable = program.executable(device)
+    executable = _executable(program, device)
     if program.calls_python:
         return None
     avals, out_avals, kept = program.jaxpr.in_avals, executable.out_avals, program.kept
+    del executable  # which may be forgotten
     idle: list[tuple[list[Any], list[Any]]] = []  # buffers and their memory, which no run uses now
 
     def run(args: list[ConcreteArray]) -> list[ConcreteArray]:
@@ -81,7 +106,7 @@ def _at_once(program: Program) -> Callable[[list[ConcreteArray]], list[ConcreteA
         else:
             for place, v in zip(memory, values, strict=True):
                 place[...] = v
-        outs = executable.run(buffers)
+        outs = _executable(program, device).run(buffers)
         idle.append((buffers, memory))
         return list(map(ConcreteArray, out_avals, map(to_host, outs, out_avals)))
 
