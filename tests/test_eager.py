@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -52,6 +54,36 @@ def test_an_operation_on_a_few_numbers_runs_at_once(monkeypatch: pytest.MonkeyPa
     assert all([y._buffer is None for y in ys])
     expected = [math.lgamma(float(t)) for x in xs for t in x.flat]
     np.testing.assert_allclose(np.concatenate([np.ravel(y) for y in ys]), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.ci
+@pytest.mark.cpu
+def test_threads_may_run_the_first_operation_on_a_few_numbers():
+    """All of them find one client, and none of them the operands of another."""
+    program = """
+import threading
+import didax.numpy as dnp
+from didax.primitives.gamma import lgamma
+
+wrong, start = [], threading.Barrier(8)
+
+def work(k):
+    start.wait()
+    for i in range(50):
+        x = (k + i) % 5 + 1.0
+        if abs(float(lgamma(dnp.full(3, x))[1]) - float(lgamma(dnp.float32(x)))) > 1e-6:
+            wrong.append((k, i))
+
+threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+for t in threads:
+    t.start()
+for t in threads:
+    t.join()
+assert not wrong, wrong
+print("done")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("done\n", "")
 
 
 def test_floating_point_corners_do_not_warn():
@@ -251,7 +283,11 @@ def test_a_function_evaluated_as_a_whole_is_few_python_calls(monkeypatch: pytest
     x = dnp.asarray(np.arange(6, dtype="float32").reshape(2, 3))
     limits = {nn.softmax: 28, nn.elu: 10, dnp.var: 18, dnp.median: 22, dnp.mean: 11, dnp.linalg.norm: 11}
     limits |= {dnp.sinc: 22, dnp.sign: 19, dnp.trunc: 18}  # ufuncs of several operations
-    limits |= {dnp.nanstd: 20, nn.mish: 12, nn.log_softmax: 17}  # choices, casts and sums are no calls of Python
+    limits |= {
+        dnp.nanstd: 20,
+        nn.mish: 12,
+        nn.log_softmax: 17,
+    }  # choices, casts and sums are no calls of Python
     limits |= {dnp.sum: 11, dnp.any: 12, dnp.argmax: 14, dnp.max: 18}
     limits |= {stats.norm.pdf: 20, stats.mode: 70, stats.rankdata: 40, dnp.fft.fft: 16, dnp.fft.fftshift: 21}
     for f, limit in limits.items():

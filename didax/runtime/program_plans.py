@@ -107,7 +107,8 @@ def _at_once(program: Program) -> Run | None:
             for place, v in zip(memory, values, strict=True):
                 place[...] = v
         outs = _executable(program, device).run(buffers)
-        idle.append((buffers, memory))
-        return list(map(ConcreteArray, out_avals, map(to_host, outs, out_avals)))
+        found = list(map(to_host, outs, out_avals))
+        idle.append((buffers, memory))  # the program has ended: its results are here
+        return list(map(ConcreteArray, out_avals, found))
 
     return run

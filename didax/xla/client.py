@@ -243,13 +243,20 @@ def calling_backend(depth: int, count: int = 1) -> Backend:
     return to_the_end(lambda: Backend(xe.get_tfrt_cpu_client(asynchronous=False, **given), "cpu"))
 
 
-@functools.cache
+_immediate: Backend | None = None
+
+
 def immediate_backend() -> Backend:
     """Where eager operations on a few numbers run on the CPU: on the calling thread, at once.
 
     It is no client of programs that call Python, so no thread of it ever waits for a program that would need it.
     """
-    return calling_backend(-1)
+    global _immediate
+    if _immediate is None:
+        with _lock:
+            if _immediate is None:
+                _immediate = calling_backend(-1)
+    return _immediate
 
 
 def backend_of(device: Any) -> Backend:
