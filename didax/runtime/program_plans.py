@@ -65,8 +65,9 @@ def _executable(program: Program, device: Any = None) -> Any:
     """The compiled program; of very many, as arrays of ever new shapes make them, the oldest is forgotten."""
     if not program.is_compiled_for(device):
         _compiled.append(weakref.ref(program))
-        if len(_compiled) > _COMPILED_MAX and (oldest := _compiled.popleft()()) is not None:
-            oldest.forget_compiled()
+        while len(_compiled) > _COMPILED_MAX:
+            if (oldest := _compiled.popleft()()) is not None:
+                oldest.forget_compiled()
     return program.executable(device)
 
 
