@@ -22,7 +22,6 @@ from didax.core.modules import on_access
 from didax.core.tracing import known_value
 from didax.core.value import Array
 from didax.primitives.reductions import greatest, least
-from didax.primitives.window_positions import GatherScatterMode
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
@@ -124,11 +123,11 @@ def _segments(
     if count < 0:
         facts, fix = f"num_segments: {count}", "Pass 0 or more."
         raise ValueError(message(f"{name} has so many results as there are segments.", facts, fix=fix))
-    wide = ids.astype(np.int32 if dtypes.is_packed(ids.dtype) else np.promote_types(ids.dtype, np.int32))
+    ids = ids.astype(np.int32 if dtypes.is_packed(ids.dtype) else np.promote_types(ids.dtype, np.int32))
     # Negative numbers are out of range here; they do not count from the end.
-    outside = 0 if GatherScatterMode.from_any(mode) == GatherScatterMode.CLIP else count
-    ids = dnp.where(wide < 0, outside, wide)
-    options = {"indices_are_sorted": is_sorted, "unique_indices": unique, "mode": mode}
+    options = {
+        "indices_are_sorted": is_sorted, "unique_indices": unique, "mode": mode, "wrap_negative_indices": False
+    }  # fmt: skip
     empty = identity(x.dtype)
     if not count:
         return dnp.zeros((0, *x.shape[1:]), x.dtype)

@@ -57,6 +57,7 @@ The last column has what else a primitive states.
 
 | stated | what it says |
 |---|---|
+| `eager_text` | its NumPy rule as one expression, where a call of the rule would cost more than what it computes |
 | `linear` | the results are linear in the operands |
 | `taylor` | the next coefficient of a power series; without it, the series follows from the jvp rule |
 | `pushes_programs` | its rules for tangents transform the programs that it holds, and serve power series too |

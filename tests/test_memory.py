@@ -16,7 +16,11 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
+from didax.api import jit_cache
 from didax.core.avals import ShapedArray, _interned
+from didax.primitives.gamma import lgamma
+from didax.runtime import eager, program_plans
+from didax.runtime.compiled import Program
 
 
 def left_behind(work: Callable[[int], None], warm: int, count: int, first: int = 0) -> Counter[str]:
@@ -81,6 +85,24 @@ def test_thousands_of_what_is_no_longer_used_leave_nothing(
 ):
     left = left_behind(work, 20, count, first=30)
     assert left.total() < 200, left.most_common(5)
+
+
+def test_programs_for_ever_new_shapes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a jitted function and of eager operations the older ones are forgotten, and compiled anew when asked for."""
+    monkeypatch.setattr(jit_cache, "_SPECIALIZATIONS_MAX", 4)
+    monkeypatch.setattr(program_plans, "_COMPILED_MAX", 4)
+    f, lengths = dx.jit(lambda x: x * 2 + 1), [*range(1, 8), 1, 2]
+    for n in lengths:
+        for _ in range(3):
+            np.testing.assert_array_equal(f(dnp.ones(n)), np.full(n, 3))
+        assert f._cache_size() <= 4
+    eager.clear_plans()
+    made: list[Program] = []
+    monkeypatch.setattr(program_plans, "Program", lambda *a, **k: made.append(Program(*a, **k)) or made[-1])
+    for n in lengths:
+        np.testing.assert_allclose(lgamma(dnp.full(n, 3.0)), np.full(n, np.log(2)), rtol=1e-6)
+        assert sum(bool(program.executables()) for program in made) <= 4
+    assert len(made) == 7
 
 
 KEEPING = """

@@ -32,6 +32,15 @@ def test_segments(name: str, dtype: str) -> None:
             assert_same(dx.jit(lambda x, i: ours(x, i, **options))(*arrays), wanted, weak=False)
 
 
+def test_numbers_are_used_as_they_are() -> None:
+    """Negative numbers are left out by the scatter itself, so sorted ones stay sorted and no pass goes over them."""
+    ids = dnp.array([-3, -1, 0, 2, 2, 9])
+    f = lambda x: ops.segment_sum(x, ids, 3, indices_are_sorted=True)
+    np.testing.assert_array_equal(dx.jit(f)(dnp.arange(6.0)), [2, 0, 7])
+    names = [eqn.primitive.name for eqn in dx.make_jaxpr(f)(dnp.arange(6.0)).jaxpr.eqns]
+    assert not {"lt", "select_n"} & set(names), names
+
+
 def test_transformations() -> None:
     ids = dnp.array([0, 1, 0, 1])
     loss = lambda x: (ops.segment_max(x, ids, 2) * dnp.array([1.0, 2.0])).sum()

@@ -110,7 +110,7 @@ class JitFunction(RepeatedCalls[P, R], FunctionObject):
             found = Specialization(staged, of_values, flat, donated, self._settings)
             # See Note [What a program was staged under]
             if not found.captures_tracers and config.state() is state:
-                self._cache.specializations[exact_key(signature)] = found
+                self._cache.add(exact_key(signature), found)
         return found
 
     def _types(self, args: Any, kwargs: Any, static: Any) -> tuple[ShapedArray | RefType, ...]:

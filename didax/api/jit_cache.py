@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from didax.xla.compile import Executable
 
 
+_SPECIALIZATIONS_MAX = 2048  # of one function: a small program takes a fifth of a megabyte
 ABSENT: Any = object()  # in the place of an argument or a result that is not there
 
 
@@ -85,6 +86,14 @@ class JitCache:
             p for traces in list(self.traces.values()) for t in traces for p in list(t.programs.values())
         ]
         return [program for program in found if program is not None] + padded
+
+    def add(self, signature: Any, specialization: Specialization) -> None:
+        """Remember a specialization; of very many, as for arrays of ever new shapes, the older half is forgotten."""
+        if len(self.specializations) >= _SPECIALIZATIONS_MAX:
+            for old in list(self.specializations)[: _SPECIALIZATIONS_MAX // 2]:
+                self.specializations.pop(old, None)
+            self.forget_calls()
+        self.specializations[signature] = specialization
 
     def clear(self) -> None:
         """Forget every specialization."""

@@ -284,7 +284,18 @@ class _Source:
     def literal(self, value: Any) -> str:
         key = value.dtype, value.shape, value.tobytes()
         if key not in self.known:
-            self.known[key] = [self.given(value)]
+            self.known[key] = [
+                self.given(np.asarray(value))
+            ]  # which NumPy takes faster than a scalar of its own
+        return self.known[key][0]
+
+    def at_full_shape(self, name: str, shape: tuple[int, ...]) -> str:
+        """The name of a scalar constant as an array of a shape; another name as it is."""
+        if not name.startswith("c") or not shape or self.scope[name].ndim:
+            return name
+        key = name, shape
+        if key not in self.known:
+            self.known[key] = [self.given(np.full(shape, self.scope[name]))]
         return self.known[key][0]
 
     def call(self, rule: Callable[..., Any], operands: list[str], eqn: Eqn) -> list[str]:
@@ -297,10 +308,14 @@ class _Source:
             results = [self.given(y) for y in (found if eqn.primitive.multiple_results else [found])]
         else:
             results = [f"y{len(self.lines)}_{i}" for i in range(len(eqn.outvars))]
-            params = [f"{name}={self.given(value)}" for name, value in eqn.params.items()]
             comma = "," if eqn.primitive.multiple_results else ""
-            call = f"{self.given(rule)}({', '.join([*operands, *params])})"
-            self.lines.append(f"{', '.join(results)}{comma} = {call}")
+            text = None
+            if eqn.primitive.eager_text is not None:
+                text = eqn.primitive.eager_text(self, operands, [x.aval for x in eqn.invars], **eqn.params)
+            if text is None:
+                params = [f"{name}={self.given(value)}" for name, value in eqn.params.items()]
+                text = f"{self.given(rule)}({', '.join([*operands, *params])})"
+            self.lines.append(f"{', '.join(results)}{comma} = {text}")
         self.known[key] = results
         return results
 

@@ -20,9 +20,9 @@ from didax.core.primitive_names import is_of_library
 from didax.core.source import describe_function
 
 RULES = (
-    "type", "eager", "evaluate", "lower", "jvp", "taylor", "linearize", "transpose", "batch", "partial_eval", "dce",
-    "recompute", "sharding", "physical", "keys", "conditions", "checkify", "sparsity", "stage", "replace_captured",
-    "run_jaxprs", "padded", "differs", "agree", "memories",
+    "type", "eager", "eager_text", "evaluate", "lower", "jvp", "taylor", "linearize", "transpose", "batch",
+    "partial_eval", "dce", "recompute", "sharding", "physical", "keys", "conditions", "checkify", "sparsity", "stage",
+    "replace_captured", "run_jaxprs", "padded", "differs", "agree", "memories",
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_]\w*(-[A-Za-z]\w*)*")  # as the parser of programs reads names
 

@@ -128,6 +128,7 @@ class Primitive:
 
     type: Rule = None  # types of the results
     eager: Rule = None  # the results, from NumPy values
+    eager_text: Rule = None  # eager as an expression of NumPy, for given types; see api/whole_functions.py
     evaluate: Rule = None  # like eager, from Arrays: for primitives that run programs of their own
     lower: Rule = None  # StableHLO
     jvp: Rule = None  # results, and their tangents

@@ -18,7 +18,7 @@ from didax.numpy import ufuncs
 from didax.numpy.creation import arange
 from didax.numpy.manipulation import flip, moveaxis, ravel, reshape
 from didax.numpy.padding import pad
-from didax.numpy.promotion import ArrayLike, as_array
+from didax.numpy.promotion import ArrayLike, as_array, cast
 from didax.numpy.reductions import canonical_axis
 from didax.numpy.reductions import sum as array_sum
 from didax.numpy.ufunc import truth
@@ -84,7 +84,8 @@ def unpackbits(
         x, axis = ravel(x), 0
     dimension = canonical_axis("unpackbits", axis, x.ndim)
     x = moveaxis(x, dimension, -1)
-    bits = ufuncs.bitwise_and(ufuncs.right_shift(x[..., None], places), np.uint8(1))
+    masks = ufuncs.left_shift(np.uint8(1), places)  # processors shift no vectors of bytes
+    bits = cast(ufuncs.not_equal(ufuncs.bitwise_and(x[..., None], masks), np.uint8(0)), _BYTE)
     bits = reshape(bits, (*x.shape[:-1], x.shape[-1] * 8))
     if count is not None:
         length = bits.shape[-1]

@@ -6,6 +6,7 @@ Numbers of bins are static; edges may be traced. Read next: `reductions.py`, `se
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -36,7 +37,7 @@ from didax.numpy.reductions import average
 from didax.numpy.reductions import max as array_max
 from didax.numpy.reductions import min as array_min
 from didax.numpy.reductions import sum as array_sum
-from didax.numpy.selection import searchsorted
+from didax.numpy.selection import bincount, searchsorted
 from didax.numpy.signals import diff
 from didax.primitives.narrow import halves_in_float32
 from didax.primitives.shape import reshape
@@ -170,7 +171,7 @@ def histogramdd(
         fix = "Put one point in each row."
         raise ValueError(message("histogramdd takes a matrix of points.", f"sample: {points.aval}", fix=fix))
     count, ndim = points.shape
-    amount = ones(count, int)
+    amount = None
     if weights is not None:
         given = as_array("histogramdd", weights, "weights")
         if given.shape != (count,):
@@ -186,9 +187,13 @@ def histogramdd(
         )
     ]
     places = [_bin_of(points[:, i], e) for i, e in enumerate(edges)]
-    grid = zeros([e.size + 1 for e in edges], amount.dtype)
-    inner = tuple([slice(1, -1)] * ndim)
-    counts = grid.at[tuple(places)].add(amount)[inner]
+    # One number for each point's cell: joined to rows of numbers, the searches of all axes would be one scalar loop.
+    lengths = [e.size + 1 for e in edges]
+    cells = zeros(count, int)
+    for place, length in zip(places, lengths, strict=True):
+        cells = cells * length + place
+    counts = reshape(bincount(cells, amount, length=math.prod(lengths)), tuple(lengths))
+    counts = counts[tuple([slice(1, -1)] * ndim)]
     if density:
         counts = counts / array_sum(counts)
         for i, e in enumerate(edges):

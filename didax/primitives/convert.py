@@ -54,6 +54,20 @@ class ConvertElementType(Primitive):
     def eager_for(self, avals: tuple[ShapedArray, ...]) -> Any:
         return self.eager  # of packed integers too
 
+    def eager_text(
+        self,
+        source: Any,
+        names: Sequence[str],
+        avals: Sequence[ShapedArray],
+        *,
+        new_dtype: np.dtype[Any],
+        weak_type: bool,
+    ) -> str | None:
+        kinds = avals[0].dtype.kind + new_dtype.kind
+        if kinds[0] not in "biuf" or kinds[1] not in "biufc" or kinds in ("fi", "fu"):
+            return None
+        return f"{names[0]}.astype({source.given(new_dtype)})"
+
     def lower(self, ctx: Any, x: Any, *, new_dtype: np.dtype[Any], weak_type: bool) -> Any:
         if new_dtype == np.bool_ and x.aval.dtype != np.bool_:
             return ctx.compare("NE", x, ctx.constant(0, x.aval))
@@ -222,6 +236,9 @@ class StopGradient(Primitive):
 
     def eager(self, x: Any) -> Any:
         return x
+
+    def eager_text(self, source: Any, names: Sequence[str], avals: Sequence[ShapedArray]) -> str:
+        return names[0]
 
     def lower(self, ctx: Any, x: Any) -> Any:
         return x

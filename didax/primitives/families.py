@@ -29,6 +29,7 @@ from didax.core.dtypes import PYTHON_SCALARS
 from didax.primitives import padded, split
 from didax.primitives.elementwise_lowering import ElementwiseLowering
 from didax.primitives.elementwise_operands import UNSTATED, check_dtypes, declared, not_linear, operand_error
+from didax.primitives.numpy_rules import of_kind
 from didax.primitives.scalars import match_scalars
 from didax.primitives.stretching import align_batches, stretch, stretch_axes, unstretch
 from didax.transforms.batching import AxisData
@@ -78,7 +79,8 @@ class Elementwise(ElementwiseLowering):
         self.numpy_kinds = accepts if numpy_kinds is None else numpy_kinds
 
     def eager_for(self, avals: tuple[ShapedArray, ...]) -> Callable[..., Any] | None:
-        return super().eager_for(avals) if dtypes.kind_of(avals[0].dtype) in self.numpy_kinds else None
+        rule = super().eager_for(avals) if dtypes.kind_of(avals[0].dtype) in self.numpy_kinds else None
+        return None if rule is None else of_kind(rule, avals[0].dtype)
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         """Apply to arrays; Python scalars take the dtype of the arrays, axes of length 1 the length of the others'."""

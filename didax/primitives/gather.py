@@ -419,7 +419,7 @@ class Scatter(Primitive):
         is_fused = ctx.module.on_cpu and updates.constant is not None
         if is_inside and self.hlo and not is_fused and not ctx.module.partitioned_here:
             return _lower_window(ctx, operand, indices, updates, dims, self.hlo)
-        if operand.constant is None or not ctx.module.partitioned_here:  # updates read nothing of a constant
+        if operand.constant is None:  # updates read nothing of a constant
             updates = materialized_update(ctx, updates, batch)
         may_meet = not (unique_indices or _writes_once(indices.aval, dims))
         if self.hlo is None and may_meet and not ctx.module.on_cpu:

@@ -109,6 +109,21 @@ def minimum(x: Any, y: Any) -> Any:
     return np.where(zeros, -(-x - y), out)
 
 
+def of_kind(rule: Rule, dtype: np.dtype[Any]) -> Rule:
+    """The NumPy function that a rule comes down to for a dtype; the rule itself where it does more."""
+    return _OF_KINDS.get(rule, {}).get(dtype.kind, rule)
+
+
+_OF_KINDS: dict[Rule, dict[str, Rule]] = {
+    divide: {"f": np.divide, "c": np.divide},
+    remainder: {"f": np.fmod},
+    power: {"f": np.power, "c": np.power},
+    maximum: dict.fromkeys("biuc", np.maximum),
+    minimum: dict.fromkeys("biuc", np.minimum),
+    sign: {"i": np.sign, "u": np.sign, "f": lambda x: np.copysign(np.sign(x), x)},
+}
+
+
 def nextafter(x: Any, y: Any) -> Any:
     """The next float from `x` towards `y`; `y` where they are equal."""
     return np.where(x == y, y, np.nextafter(x, y))

@@ -130,6 +130,9 @@ class Reshape(LinearUnary):
     def eager(self, x: Any, *, new_sizes: tuple[int, ...]) -> Any:
         return x.reshape(new_sizes)
 
+    def eager_text(self, source: Any, names: Any, avals: Any, *, new_sizes: tuple[int, ...]) -> str:
+        return f"{names[0]}.reshape({source.given(new_sizes)})"
+
     def lower(self, ctx: Any, x: Any, *, new_sizes: tuple[int, ...]) -> Any:
         return ctx.reshape(x, new_sizes)
 
@@ -157,7 +160,7 @@ class Transpose(LinearUnary):
         return x.update(shape=tuple(x.shape[i] for i in permutation))
 
     def eager(self, x: Any, *, permutation: tuple[int, ...]) -> Any:
-        return np.transpose(x, permutation)
+        return np.asarray(x).transpose(permutation)
 
     def lower(self, ctx: Any, x: Any, *, permutation: tuple[int, ...]) -> Any:
         return ctx.transpose(x, permutation)
@@ -189,6 +192,11 @@ class ReduceSum(LinearUnary):
         if x.dtype.itemsize <= 2 and x.dtype.kind in "fV":  # sum narrow floats in float32, as XLA does
             return np.sum(x.astype(np.float32), axis=axes).astype(x.dtype)
         return np.add.reduce(x, axis=axes, dtype=x.dtype)  # what np.sum calls
+
+    def eager_text(self, source: Any, names: Any, avals: Any, *, axes: tuple[int, ...]) -> str | None:
+        dtype = avals[0].dtype
+        plain = axes and dtype.isbuiltin == 1 and dtype.itemsize > 2
+        return f"{source.given(np.add.reduce)}({names[0]}, {axes}, {source.given(dtype)})" if plain else None
 
     def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
         return lower_count(ctx, x, axes) or ctx.reduce(x, axes, "add", 0)

@@ -307,6 +307,14 @@ class Program:
         """The name of the module that XLA compiles."""
         return _module_name(self.jaxpr.name)
 
+    def is_compiled_for(self, where: Any = None) -> bool:
+        """Whether a run there need not compile."""
+        return where in self._executables
+
+    def forget_compiled(self) -> None:
+        """Compile it anew when it runs again."""
+        self._executables = {}
+
     def executables(self) -> dict[Any, Executable]:
         """What is compiled of it, by device or partition."""
         return dict(self._executables)

@@ -3,7 +3,7 @@
 On the CPU, small arrays are evaluated with NumPy on the spot, about a microsecond over NumPy's own cost. Operations
 without a NumPy rule, large arrays, and arrays on an accelerator run as a compiled program of one primitive. Which of
 the two it is follows from primitive, types and parameters alone, so it is decided once and remembered as a plan.
-Read next: `numpy_plans.py`; `compiled.py` for compiled programs; `placed.py` for arrays that the user placed.
+Read next: `numpy_plans.py`; `program_plans.py` for compiled programs; `placed.py` for arrays that the user placed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from didax.core.results import check_against_type
 from didax.core.rule_types import unhashable
 from didax.core.tracing import Tracer, leaked
 from didax.passes.physical import is_physical
-from didax.runtime.array import ConcreteArray, PlacedArray, as_concrete
-from didax.runtime.compiled import Program, application_jaxpr
+from didax.runtime.array import ConcreteArray, PlacedArray
 from didax.runtime.key_plans import key_plans
 from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, Plan, numpy_plans, on_cpu
 from didax.runtime.placed import Placed, clear_placed, run_placed
@@ -115,22 +114,7 @@ def _make_plan(
         if plans is not None:
             return plans
     cheap = small and not (config.state().as_in_jax and primitive.eager)  # NumPy's digits are declined
-    plan = _compiled_plan(primitive, avals, out_avals, params, cheap)
+    from didax.runtime.program_plans import program_plan  # on first need
+
+    plan = program_plan(primitive, avals, out_avals, params, cheap)
     return plan, plan
-
-
-def _compiled_plan(
-    primitive: Primitive,
-    avals: tuple[ShapedArray, ...],
-    out_avals: tuple[ShapedArray, ...],
-    params: dict[str, Any],
-    cheap: bool,
-) -> Plan:
-    program = Program(application_jaxpr(primitive, avals, out_avals, params), cheap=cheap, is_operation=True)
-    program.executable()
-
-    def run(args: tuple[Any, ...]) -> Any:
-        outs = program.run([as_concrete(x) for x in args])
-        return outs if primitive.multiple_results else outs[0]
-
-    return run

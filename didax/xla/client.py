@@ -243,6 +243,28 @@ def calling_backend(depth: int, count: int = 1) -> Backend:
     return to_the_end(lambda: Backend(xe.get_tfrt_cpu_client(asynchronous=False, **given), "cpu"))
 
 
+_immediate: Backend | None = None
+
+
+def immediate_backend() -> Backend:
+    """Where eager operations on a few numbers run on the CPU: on the calling thread, at once.
+
+    It is no client of programs that call Python, so no thread of it ever waits for a program that would need it.
+    """
+    global _immediate
+    if _immediate is None:
+        with _lock:
+            if _immediate is None:
+                _immediate = calling_backend(-1)
+    return _immediate
+
+
+def backend_of(device: Any) -> Backend:
+    """The backend that a device is of: the process's, or the one for operations on a few numbers."""
+    started = backend()
+    return started if device in started.shardings else immediate_backend()
+
+
 @contextlib.contextmanager
 def _threads_beside(count: int) -> Generator[None]:
     """A client that starts here has threads for what callbacks compute while `count` devices wait for these.

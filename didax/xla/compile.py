@@ -38,7 +38,7 @@ from didax.xla.callbacks import (
     raised_in_jax,
     register_handler,
 )
-from didax.xla.client import Backend, backend, calling_backend, forked, is_forked, xe
+from didax.xla.client import Backend, backend, backend_of, calling_backend, forked, is_forked, xe
 from didax.xla.device_text import Partition
 from didax.xla.disk_store import DiskStore, store_in_force
 from didax.xla.partition import layout_found, moved_shards, put_shards, xla_sharding
@@ -62,7 +62,7 @@ class Executable:
         self.loaded = loaded
         self.out_avals = tuple(out_avals)
         self.device = device
-        sharding = backend().shardings[device]
+        sharding = backend_of(device).shardings[device]
         self.handlers = [_result_handler(aval.physical, sharding) for aval in out_avals]
 
     def run(self, buffers: list[Any]) -> list[Any]:
@@ -463,7 +463,7 @@ def compile_text(
     with names and lines of its operations, and is called if it has to be compiled: programs are known by what they
     compute. With `anew` XLA compiles it, even if it is remembered.
     """
-    started = backend()
+    started = backend() if device is None else backend_of(device)
     device = started.default_device if device is None else device
     flags = _flags(started, text, options, partition is not None, cheap)
     store = None if cheap or anew else store_in_force()

@@ -293,3 +293,22 @@ X = np.zeros((3, 4), np.float32)
 def test_error_texts(call: Callable[[], Any], text: str) -> None:
     with pytest.raises((TypeError, ValueError, IndexError), match=text):
         call()
+
+
+@pytest.mark.cpu
+def test_a_few_long_columns_are_joined_as_rows() -> None:
+    """Values and derivatives are those of any join; short columns and many are joined as they are."""
+    join = lambda *xs: lax.concatenate([x[..., None] for x in xs], xs[0].ndim)
+    x = np.arange(2048, dtype=np.float32).reshape(2, 1024)
+    f = dx.jit(lambda x: join(x, -x, x * 2))
+    np.testing.assert_array_equal(f(x), np.stack([x, -x, x * 2], -1))
+    weights = np.arange(6144, dtype=np.float32).reshape(2, 1024, 3)
+    slope = dx.jit(dx.grad(lambda x: (join(x, -x, x * 2) * weights).sum()))(x)
+    np.testing.assert_array_equal(slope, weights @ np.float32([1, -1, 2]))
+    batched = dx.jit(dx.vmap(lambda x: join(x, x + 1)))(x)
+    np.testing.assert_array_equal(batched, np.stack([x, x + 1], -1))
+    turned = [
+        "stablehlo.transpose" in dx.jit(join).lower(*xs).as_text()
+        for xs in ([x] * 3, [x[:, :9]] * 3, [x] * 9)
+    ]
+    assert turned == [True, False, False]

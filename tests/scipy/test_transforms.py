@@ -37,7 +37,7 @@ def assert_all_close(ours: Any, theirs: Any, what: Any) -> None:
 def test_cosine_transforms() -> None:
     with dx.enable_x64(True):
         for kind, norm in itertools.product((1, 2, 3, 4), (None, "ortho", "forward")):
-            for name, n in itertools.product(("dct", "idct"), (None, 4, 7)):
+            for name, n in itertools.product(("dct", "idct"), (None, 2, 4, 7)):
                 ours, theirs = [getattr(lib, name)(X, kind, n, norm=norm) for lib in (fft, scipy.fft)]
                 assert_all_close(ours, theirs, (name, kind, n, norm))
             assert_all_close(fft.dctn(X, kind, norm=norm), scipy.fft.dctn(X, kind, norm=norm), (kind, norm))
