@@ -74,9 +74,16 @@ def with_memory_of(avals: Sequence[ShapedArray], made: Sequence[Any]) -> tuple[A
     pairs: list[Any] = []
     for aval, buffer in zip(avals, made, strict=True):
         size = aval.size * aval.dtype.itemsize
-        memory = memoryview((ctypes.c_char * size).from_address(buffer.unsafe_buffer_pointer()))
+        memory = memoryview((ctypes.c_char * size).from_address(address_of(buffer, aval)))
         pairs += [buffer, np.frombuffer(memory, aval.dtype).reshape(aval.shape)]
     return tuple(pairs)
+
+
+def address_of(buffer: Any, aval: ShapedArray) -> int:
+    """Where in memory a buffer is. Its own `unsafe_buffer_pointer` imports jax where jax is installed."""
+    if reads_in_place(aval) and aval.physical.size:
+        return to_host(buffer, aval).__array_interface__["data"][0]
+    return buffer.unsafe_buffer_pointer()
 
 
 def lend(buffer: Any, client: Backend, device: Any) -> Any:

@@ -179,6 +179,30 @@ assert 'jaxlib._jax' in sys.modules and 'jax' not in sys.modules
 
 
 @pytest.mark.ci
+def test_programs_that_run_load_no_jax():
+    """jaxlib imports jax, where it is installed, in some of its methods, which takes longer than most first calls."""
+    program = """
+import sys
+import numpy as np
+import didax as dx
+import didax.numpy as dnp
+def f(x): return dnp.sin(x).sum()
+for x in (np.ones(3, 'float32'), np.ones(3), dnp.ones(3), 1.0):
+    step = dx.jit(dx.value_and_grad(f))
+    for _ in range(3): step(x)
+dx.scipy.special.gammaln(dnp.ones(3)); dx.random.gamma(dx.random.key(0), 2.0, (3,)); dnp.linalg.eigh(dnp.eye(3))
+compiled = dx.jit(f).lower(np.ones(3)).compile(); compiled(np.ones(3)); compiled.as_text(); compiled.cost_analysis()
+x = dx.jit(f, donate_argnums=0)(dnp.ones(3)); x.unsafe_buffer_pointer(); np.from_dlpack(dnp.ones(3)); np.asarray(x)
+dx.pure_callback(np.sin, dx.ShapeDtypeStruct((3,), 'float32'), dnp.ones(3))
+dx.export.deserialize(dx.export.export(dx.jit(f))(np.ones(3)).serialize()).call(np.ones(3))
+dnp.ones(3).addressable_shards[0].data.block_until_ready()
+dx.vmap(lambda x: dx.lax.while_loop(lambda c: c < x, lambda c: c + 1, 0.0))(dnp.arange(3.0))
+assert 'jax' not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.ci
 def test_threads_may_race_to_the_first_flatten():
     program = """
 import threading
