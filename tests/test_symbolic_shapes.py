@@ -426,6 +426,8 @@ def test_what_is_not_supported_is_refused_by_name() -> None:
             "no value(.|\n)*dimension: b",
         ),
         (lambda x: dnp.delete(x, 3, 0), "Whether"),
+        (dx.vmap(dnp.sin, chunk_size=2), "many chunks as the batch needs"),
+        (dx.jacfwd(dnp.sin, chunk_size=2), "many chunks as the batch needs"),
     ]
     for f, part in errors:
         with pytest.raises((TypeError, ValueError), match=part):
