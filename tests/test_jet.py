@@ -55,20 +55,8 @@ def test_every_operation_has_series(row: Operation) -> None:
     dtype = next((d for d in ("float64", "complex128") if d in row.dtypes), None)
     if dtype is None:
         pytest.skip("no wide dtype")
-    rng = np.random.default_rng(zlib.crc32(row.name.encode()))
     with mode_for(dtype):
-        args = row.args(rng, np.dtype(dtype))
-        chosen = [i for i, x in enumerate(args) if row.argnums is None or i in row.argnums]
-        chosen = [i for i in chosen if all(is_inexact(leaf) for leaf in tree.leaves(args[i]))]
-
-        def f(*moving: Any) -> list[Any]:
-            every = [*args]
-            for i, x in zip(chosen, moving, strict=True):
-                every[i] = x
-            return [y for y in tree.leaves(row.fun(*every)) if is_inexact(y)]
-
-        primals = tuple(args[i] for i in chosen)
-        series = [[tree.map(lambda x: draw(rng, x), x) for _ in range(3)] for x in primals]
+        f, primals, series = curve_through(row, dtype, 3)
         _, found = jet(f, primals, series)
         for order in (1, 3):
             for y, want in zip(found, nested(f, primals, series, order), strict=True):
@@ -77,6 +65,33 @@ def test_every_operation_has_series(row: Operation) -> None:
                 np.testing.assert_allclose(
                     y[order - 1], want, rtol=1e-6, atol=scale * (1e-2 if narrow else 1e-7)
                 )
+
+
+def curve_through(row: Operation, dtype: str, order: int) -> tuple[Callable[..., list[Any]], Any, Any]:
+    """The operation of its differentiable arguments, their values, and series of random terms."""
+    rng = np.random.default_rng(zlib.crc32(row.name.encode()))
+    args = row.args(rng, np.dtype(dtype))
+    chosen = [i for i, x in enumerate(args) if row.argnums is None or i in row.argnums]
+    chosen = [i for i in chosen if all(is_inexact(leaf) for leaf in tree.leaves(args[i]))]
+
+    def f(*moving: Any) -> list[Any]:
+        every = [*args]
+        for i, x in zip(chosen, moving, strict=True):
+            every[i] = x
+        return [y for y in tree.leaves(row.fun(*every)) if is_inexact(y)]
+
+    primals = tuple(args[i] for i in chosen)
+    return f, primals, [[tree.map(lambda x: draw(rng, x), x) for _ in range(order)] for x in primals]
+
+
+@pytest.mark.slow
+def test_no_operation_has_a_large_program_of_series() -> None:
+    for family, row in SECOND_ORDER:
+        dtype = row.dtypes[0]
+        with mode_for(dtype):
+            f, primals, series = curve_through(row, dtype, 6)
+            program = dx.make_jaxpr(lambda xs, series, f=f: jet(f, xs, series))(primals, series)
+            assert equations_in(program.jaxpr) < 40_000, f"{family}-{row.name}"
 
 
 @dx.custom_jvp
