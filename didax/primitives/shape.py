@@ -15,7 +15,7 @@ import numpy as np
 
 from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dims import is_symbolic
+from didax.core.dims import way_to_equal
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import along_axes
@@ -119,16 +119,10 @@ class Reshape(LinearUnary):
 
     def type(self, x: ShapedArray, *, new_sizes: tuple[int, ...]) -> ShapedArray:
         if (size := math.prod(new_sizes)) != x.size or any(n < 0 for n in new_sizes):
-            fix = "Choose a shape with as many elements."
-            if is_symbolic(x.size - size):
-                fix = f'If there are always as many, say so: symbolic_shape(..., constraints=["{x.size} == {size}"]).'
-            raise ArgumentError(
-                message(
-                    "cannot reshape array: reshape keeps the number of elements.",
-                    f"operand: {x} ({x.size} elements), new shape: {new_sizes} ({size} elements)",
-                    fix=fix,
-                )
-            )
+            rule = "cannot reshape array: reshape keeps the number of elements."
+            fact = f"operand: {x} ({x.size} elements), new shape: {new_sizes} ({size} elements)"
+            fix = way_to_equal(x.size, size) or "Choose a shape with as many elements."
+            raise ArgumentError(message(rule, fact, fix=fix))
         return x.update(shape=new_sizes)
 
     def eager(self, x: Any, *, new_sizes: tuple[int, ...]) -> Any:
