@@ -99,7 +99,7 @@ def cases() -> list[Case]:
             share = kind in ("ppf", "isf")
             by = tuple(range(1 if name in DISCRETE else 0, len(domains)))
             if name == "beta" and kind not in ("pdf", "logpdf"):
-                by = (0,)  # neither library differentiates betainc by its parameters
+                by = (0,)  # jax does not differentiate betainc by its parameters
             if name in ("binom", "betabinom"):
                 by = by[1:]  # not by the number of trials
             found.append(Case(f"stats.{name}.{kind}", (SHARE if share else domains[0], *domains[1:]), by))

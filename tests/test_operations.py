@@ -246,10 +246,12 @@ def primitives_in(jaxpr: Jaxpr) -> Iterator[Primitive]:
 # others are of symbolic shapes and of types that tell shardings: test_symbolic_shapes.py, devices/test_explicit.py; and
 # a call that programs do not hold: api/test_buckets.py. One returns nothing, and one other numbers each time.
 # Derivatives of zeta by its exponent, and second derivatives by parameters, are tried where rows of the functions
-# themselves are differentiated twice, and those of samples in random/test_distributions.py. What holds float32 numbers
-# alone is tried with its derivatives in scipy/test_stats.py and scipy/test_more_special.py.
+# themselves are differentiated twice, those of shares of beta in scipy/test_special.py, and those of samples in
+# random/test_distributions.py. What holds float32 numbers alone is tried with derivatives in scipy/test_stats.py and
+# scipy/test_more_special.py.
 WITHOUT_A_ROW = {
-    *("zeta_grad_s", "zeta_grad_ss", "igamma_grad_aa", "random_gamma_grad_a", "log_random_gamma_grad_a"),
+    *("zeta_grad_s", "zeta_grad_ss", "igamma_grad_aa"),
+    *[f"{name}_grad_{by}" for name in ("betainc", "log_betainc", "log_betaincc") for by in "ab"],
     *[f"hyp1f1_grad_{by}" for by in ("aa", "ab", "bb")],
     *[f"hyp2f1_grad_{by}" for by in ("aa", "ab", "ac", "bb", "bc", "cc")],
     *[f"truncated_normal_{name}" for name in ("density", "log_density", "log_share")],

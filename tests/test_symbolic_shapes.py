@@ -414,6 +414,7 @@ def test_what_is_not_supported_is_refused_by_name() -> None:
     x = struct("b, n")
     errors: list[tuple[Callable[[Any], Any], str]] = [
         (lambda x: x.reshape(3, -1), "reshape finds at most one length"),
+        (lambda x: x.reshape(35), r'constraints=\["b\*n == 35"\]'),
         (lambda x: x + dnp.ones(3), "shapes for broadcasting"),
         (lambda x: dnp.concatenate([x, x.T]), "agree in all axes but one"),
         (lambda x: [row for row in x], "has no value while the program is traced"),
@@ -426,6 +427,8 @@ def test_what_is_not_supported_is_refused_by_name() -> None:
             "no value(.|\n)*dimension: b",
         ),
         (lambda x: dnp.delete(x, 3, 0), "Whether"),
+        (dx.vmap(dnp.sin, chunk_size=2), "many chunks as the batch needs"),
+        (dx.jacfwd(dnp.sin, chunk_size=2), "many chunks as the batch needs"),
     ]
     for f, part in errors:
         with pytest.raises((TypeError, ValueError), match=part):
@@ -611,6 +614,18 @@ def test_windows_and_matrices_of_symbolic_sizes() -> None:
         )
         same(found, wanted)
         same(loaded.call(values(n)), others(values(n)))
+    steps = lambda x: [
+        lax.reduce_window(x, -np.inf, lax.max, (3,), (2,), "VALID"),
+        lax.reduce_window(x, np.inf, lax.min, (2,), (3,), "VALID", window_dilation=(2,)),
+    ]
+    stepped = export.deserialize(export.export(dx.jit(steps))(shape).serialize(vjp_order=1))
+    for n in (1, 2, 3, 8):  # the first of them have no window
+        same(
+            *(
+                dx.grad(lambda x, f=f: sum((y**2).sum() for y in f(x)))(values(n))
+                for f in (stepped.call, steps)
+            )
+        )
     product = lambda x: lax.reduce_window(x, 1.0, lax.mul, (x.shape[0],), (1,), "VALID")
     with pytest.raises(NotImplementedError, match="have sums, maxima and minima"):
         export.export(dx.jit(product))(shape)

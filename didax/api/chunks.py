@@ -15,7 +15,7 @@ from didax.api.flat import as_array
 from didax.api.traced import TracedFunction
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dims import is_count
+from didax.core.dims import is_count, is_symbolic
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.primitives.control_flow.common import COUNT
@@ -46,6 +46,19 @@ def checked_size(caller: str, name: str, size: Any) -> int | None:
             )
         )
     return operator.index(size)
+
+
+def is_chunked(chunk_size: int, length: Any) -> bool:
+    """Whether so many elements are more than one chunk; an error where their number is symbolic."""
+    if is_symbolic(length):
+        raise ValueError(
+            message(
+                "With a chunk_size, a program has as many chunks as the batch needs, whose length has to be known.",
+                f"length: {length}, chunk_size: {chunk_size}",
+                fix="Drop chunk_size in programs of symbolic sizes, or write the chunks by lax.fori_loop.",
+            )
+        )
+    return chunk_size < length
 
 
 def map_chunks(

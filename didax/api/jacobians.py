@@ -24,7 +24,7 @@ from didax.api.argnums import (
     chosen_avals,
 )
 from didax.api.autodiff import jvp, vjp
-from didax.api.chunks import checked_size
+from didax.api.chunks import checked_size, is_chunked
 from didax.api.flat import check_callable, flatten_arguments, narrowed_scalar
 from didax.api.static import as_numbers
 from didax.api.vmap import vmap
@@ -205,7 +205,7 @@ def _mapped_basis(f: Callable[[Any], Any], tree: Any, out_axes: Any, chunk_size:
     """`f` of all unit vectors; in chunks, each is made when its turn comes."""
     total = sum(aval_of(x).size for x in pytree.leaves(tree))
     size = checked_size("jacfwd, jacrev and hessian", "chunk_size", chunk_size)
-    if size is None or size >= total:
+    if size is None or not is_chunked(size, total):
         return vmap(f, out_axes=out_axes)(_standard_basis(tree))
     numbers = np.arange(total, dtype=np.int32)
 

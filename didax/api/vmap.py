@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, cast
 
 import numpy as np
 
-from didax.api.chunks import checked_size, depends_on_rows, map_chunks
+from didax.api.chunks import checked_size, depends_on_rows, is_chunked, map_chunks
 from didax.api.explicit import batch_split
 from didax.api.flat import (
     FlatFunction,
@@ -101,7 +101,7 @@ def vmap(
         if mapped_refs:
             _check_no_chunks(fun, args, kwargs, mapped_refs[0], chunk_size)
             outs, out_dims = vmap_of_refs(RefArguments(flat, mapped_refs), axis, dims, leaves, fun)
-        elif chunk_size is not None and chunk_size < axis.size:
+        elif chunk_size is not None and is_chunked(chunk_size, axis.size):
             outs, out_dims = _in_chunks(flat, axis.size, dims, leaves, chunk_size, out_axes)
         else:
             outs, out_dims = vmap_flat(flat, axis, dims, leaves, function=fun)

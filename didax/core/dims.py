@@ -212,6 +212,13 @@ def is_symbolic(x: Any) -> bool:
     return type(x) is Dim
 
 
+def way_to_equal(x: Any, y: Any) -> str:
+    """What makes sizes equal that differ as expressions; the empty text for numbers."""
+    if not is_symbolic(x - y):
+        return ""
+    return f'If they are always equal, say so: symbolic_shape(..., constraints=["{x} == {y}"]).'
+
+
 def as_length(n: Any) -> Any:
     """The length of an axis: a `Dim` as it is, any other integer as an int."""
     return n if type(n) is Dim else operator.index(n)

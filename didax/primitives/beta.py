@@ -11,6 +11,7 @@ next: `special.py`, whose loop this uses.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,14 +19,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import instantiate
 from didax.core.avals import aval_of
 from didax.primitives import gamma_in_double as double
 from didax.primitives.composed import (
     composed,
+    derivatives,
     gauss_legendre,
     iterate,
     like,
     log_of_rest,
+    slopes,
     where_needed,
     where_usable,
 )
@@ -50,7 +54,6 @@ from didax.primitives.elementwise import (
     mul,
     ne,
     neg,
-    no_derivative,
     not_,
     or_,
     pow_,
@@ -72,6 +75,7 @@ from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reduce_sum_p
 from didax.primitives.slicing import concatenate
+from didax.transforms.jvp import jvp_flat
 
 
 def _log_of_beta(a: Any, b: Any) -> Any:
@@ -183,33 +187,74 @@ def _fraction(a: Any, b: Any, x: Any, y: Any, excess: Any) -> Any:
     No step is taken for large parameters.
     """
 
-    def nonzero(y: Any) -> Any:
-        return where(eq(y, 0), like(float(dtypes.finfo(aval_of(x).dtype).tiny), x), y)
-
     def step(s: _Fraction) -> _Fraction:
-        n = add(s.n, 1)
-        before, once, twice = (
-            add(a, s.n),
-            add(a, n),
-            add(a, mul(n, 2)),
-        )  # of a small `a`, n - 1 leaves all digits
-        share = div(1, sub(twice, 1))
-        bend = mul(mul(n, mul(sub(b, n), x)), share)
-        shares = mul(mul(before, share), mul(add(before, b), x))
-        more = mul(div(once, add(twice, 1)), add(add(excess, 1), mul(n, add(y, 1))))
-        numerator, denominator = mul(shares, bend), add(add(n, bend), more)
-        d = div(1, nonzero(add(mul(numerator, s.d), denominator)))
-        c = nonzero(add(div(numerator, s.c), denominator))
-        return _Fraction(n, c, d, mul(s.h, mul(c, d)))
+        return _Fraction(add(s.n, 1), *_fraction_step(s.n, a, b, x, y, excess, s.c, s.d, s.h))
 
     def moves(s: _Fraction) -> Any:
         change = sub(mul(s.c, s.d), 1)  # the relative change of h in the last step
         converged = le(abs_(change), 2 * float(dtypes.finfo(aval_of(x).dtype).eps))
         return not_(or_(converged, _large(a, b)))
 
-    first = nonzero(mul(div(a, add(a, 1)), add(excess, 1)))
+    first = _fraction_start(a, excess)
     last = iterate(step, moves, _Fraction(0, first, like(0, x), first))
     return where(moves(last), like(math.nan, x), div(1, last.h))
+
+
+def _fraction_start(a: Any, excess: Any) -> Any:
+    return _nonzero(mul(div(a, add(a, 1)), add(excess, 1)))
+
+
+def _fraction_step(
+    n: Any, a: Any, b: Any, x: Any, y: Any, excess: Any, c: Any, d: Any, h: Any
+) -> tuple[Any, Any, Any]:
+    before, n = add(a, n), add(n, 1)  # of a small `a`, n - 1 leaves all digits
+    once, twice = add(a, n), add(a, mul(n, 2))
+    share = div(1, sub(twice, 1))
+    bend = mul(mul(n, mul(sub(b, n), x)), share)
+    shares = mul(mul(before, share), mul(add(before, b), x))
+    more = mul(div(once, add(twice, 1)), add(add(excess, 1), mul(n, add(y, 1))))
+    numerator, denominator = mul(shares, bend), add(add(n, bend), more)
+    d = div(1, _nonzero(add(mul(numerator, d), denominator)))
+    c = _nonzero(add(div(numerator, c), denominator))
+    return c, d, mul(h, mul(c, d))
+
+
+def _nonzero(y: Any) -> Any:
+    return where(eq(y, 0), like(float(dtypes.finfo(aval_of(y).dtype).tiny), y), y)
+
+
+class _SlopedFraction(NamedTuple):
+    n: Any
+    c: Any
+    d: Any
+    h: Any
+    c_dot: Any
+    d_dot: Any
+    h_dot: Any
+
+
+def _fraction_slope(at: list[Any], dots: list[Any]) -> tuple[Any, Any]:
+    """`_fraction` and its derivative in a direction, both to their ends: for whole `b` the fraction ends earlier."""
+    a, b, x, _, excess = at
+    eps = 2 * float(dtypes.finfo(aval_of(x).dtype).eps)
+
+    def step(s: _SlopedFraction) -> _SlopedFraction:
+        along = [*dots, s.c_dot, s.d_dot, s.h_dot]
+        new, new_dots = jvp_flat(lambda *xs: _fraction_step(s.n, *xs), [*at, s.c, s.d, s.h], along)
+        return _SlopedFraction(add(s.n, 1), *new, *map(instantiate, new_dots))
+
+    def moves(s: _SlopedFraction) -> Any:
+        change, change_dot = sub(mul(s.c, s.d), 1), add(mul(s.c_dot, s.d), mul(s.c, s.d_dot))
+        settled = le(abs_(change_dot), mul(add(abs_(div(s.h_dot, s.h)), 1), eps))
+        return not_(or_(and_(le(abs_(change), eps), settled), _large(a, b)))
+
+    (first,), (first_dot,) = jvp_flat(
+        lambda a, excess: [_fraction_start(a, excess)], [a, excess], [dots[0], dots[4]]
+    )
+    zero = like(0, x)
+    last = iterate(step, moves, _SlopedFraction(0, first, zero, first, first_dot, zero, first_dot))
+    ratio = where(moves(last), like(math.nan, x), div(1, last.h))
+    return ratio, neg(mul(mul(ratio, ratio), last.h_dot))
 
 
 # Note [Large parameters of betainc]
@@ -264,10 +309,60 @@ def _tail(a: Any, b: Any, x: Any) -> _Tail:
     # The sum of such parameters could overflow. The distribution is a point to the last digit, also of a part of them.
     vast = gt(min_(a, b), float(dtypes.finfo(aval_of(x).dtype).eps) ** -4)
     a, b = [where(vast, mul(y, 2.0**-30), y) for y in (a, b)]
+    below, swap = _below_mean(a, b, x)
+    return _Tail(a, b, where_needed(_large(a, b), _fraction(*below), _quadrature, *below), swap)
+
+
+def _below_mean(a: Any, b: Any, x: Any) -> tuple[list[Any], Any]:
+    """a, b, x, 1 - x and a - (a + b) x, or those of the other side where x is above the mean; and if it is."""
     rest, excess = sub(1, x), excess_over_mean(a, b, x)
     swap = lt(excess, sub(mul(x, 2), 1))  # x > (a + 1) / (a + b + 2)
-    below = [where(swap, y, z) for y, z in ((b, a), (a, b), (rest, x), (x, rest), (neg(excess), excess))]
-    return _Tail(a, b, where_needed(_large(a, b), _fraction(*below), _quadrature, *below), swap)
+    sides = (b, a), (a, b), (rest, x), (x, rest), (neg(excess), excess)
+    return [where(swap, y, z) for y, z in sides], swap
+
+
+def _tail_slope(by: str, a: Any, b: Any, x: Any) -> tuple[Any, Any, Any]:
+    """The share on the near side of the mean, its derivative over it, and if it is the upper one."""
+    below, is_upper = _below_mean(a, b, x)
+    along = [like(1, x) if by == name else like(0, x) for name in "ab"]
+    by_excess = sub(1, x) if by == "a" else neg(x)
+    dots = [where(is_upper, y, z) for y, z in (along[::-1], along)]
+    dots += [like(0, x), like(0, x), where(is_upper, neg(by_excess), by_excess)]
+    large = _large(a, b)
+    ratio, ratio_dot = _fraction_slope(below, dots)
+    usual = [like(600, x), like(600, x), like(0.5, x), like(0.5, x), like(0, x)]
+    safe = [where(large, y, z) for y, z in zip(below, usual, strict=True)]
+    (far,), (far_dot,) = jvp_flat(lambda *xs: [_quadrature(*xs)], safe, dots)
+    ratio, ratio_dot = where(large, far, ratio), where(large, far_dot, ratio_dot)
+    of_weight = sub(log(x), digamma_drop(a, b)) if by == "a" else sub(log1p(neg(x)), digamma_drop(b, a))
+    weight = mul(beta_density(a, b, x), mul(x, sub(1, x)))  # whose derivatives are stated
+    return where(eq(weight, 0), weight, mul(weight, ratio)), add(div(ratio_dot, ratio), of_weight), is_upper
+
+
+def _slope_within(by: str, a: Any, b: Any, x: Any, upper: bool) -> Any:
+    tail, slope, is_upper = _tail_slope(by, a, b, x)
+    slope = mul(tail, slope)
+    return where(is_upper, slope, neg(slope)) if upper else where(is_upper, neg(slope), slope)
+
+
+def _log_slope_within(by: str, a: Any, b: Any, x: Any, upper: bool) -> Any:
+    tail, slope, is_upper = _tail_slope(by, a, b, x)
+    other = neg(div(mul(tail, slope), sub(1, tail)))
+    return where(is_upper, slope, other) if upper else where(is_upper, other, slope)
+
+
+def _slope(within: Callable[..., Any], upper: bool) -> Callable[[str], Callable[..., Any]]:
+    """The derivative by a parameter of a share or its logarithm; 0 at the edges."""
+
+    @functools.cache
+    def slope(by: str) -> Callable[..., Any]:
+        return in_float64(
+            lambda a, b, x: _distribution(
+                a, b, x, upper, functools.partial(within, by), lambda edge: mul(edge, 0)
+            )
+        )
+
+    return slope
 
 
 def _within(a: Any, b: Any, x: Any, upper: bool) -> Any:
@@ -407,18 +502,22 @@ beta_density = composed(
     lambda t, y, a, b, x: mul(t, mul(y, sub(log1p(neg(x)), digamma_drop(b, a)))),
     lambda t, y, a, b, x: mul(t, _density_slope(y, a, b, x)),
 )
+_betainc_grad = derivatives(
+    "betainc_grad", "ab", slopes("ab", _slope(_slope_within, upper=False)), beta_density
+)
+betainc_grad_a, betainc_grad_b = map(_betainc_grad, "ab")
 betainc = composed(
     "regularized_incomplete_beta",
     _betainc,
-    no_derivative("betainc", "first parameter"),
-    no_derivative("betainc", "second parameter"),
+    lambda t, y, a, b, x: mul(t, betainc_grad_a(a, b, x)),
+    lambda t, y, a, b, x: mul(t, betainc_grad_b(a, b, x)),
     lambda t, y, a, b, x: mul(t, beta_density(a, b, x)),
 )
 betaincc = composed(
     "regularized_incomplete_beta_complement",
     _betaincc,
-    no_derivative("betaincc", "first parameter"),
-    no_derivative("betaincc", "second parameter"),
+    lambda t, y, a, b, x: neg(mul(t, betainc_grad_a(a, b, x))),
+    lambda t, y, a, b, x: neg(mul(t, betainc_grad_b(a, b, x))),
     lambda t, y, a, b, x: neg(mul(t, beta_density(a, b, x))),
 )
 
@@ -428,31 +527,50 @@ def _hazard_slope(y: Any, a: Any, b: Any, x: Any, sign: int) -> Any:
     return mul(y, sub(sub(div(sub(a, 1), x), div(sub(b, 1), sub(1, x))), mul(y, sign)))
 
 
+def _hazard_by_a(y: Any, slope: Any, a: Any, b: Any, x: Any) -> Any:
+    return mul(y, sub(sub(log(x), digamma_drop(a, b)), slope(a, b, x)))
+
+
+def _hazard_by_b(y: Any, slope: Any, a: Any, b: Any, x: Any) -> Any:
+    return mul(y, sub(sub(log1p(neg(x)), digamma_drop(b, a)), slope(a, b, x)))
+
+
 beta_rate = composed(
     "beta_rate",
     lambda a, b, x: _hazard(a, b, x, upper=False),
-    no_derivative("beta_rate", "first parameter"),
-    no_derivative("beta_rate", "second parameter"),
+    lambda t, y, a, b, x: mul(t, _hazard_by_a(y, log_betainc_grad_a, a, b, x)),
+    lambda t, y, a, b, x: mul(t, _hazard_by_b(y, log_betainc_grad_b, a, b, x)),
     lambda t, y, a, b, x: mul(t, _hazard_slope(y, a, b, x, 1)),
 )
 beta_hazard = composed(
     "beta_hazard",
     lambda a, b, x: _hazard(a, b, x, upper=True),
-    no_derivative("beta_hazard", "first parameter"),
-    no_derivative("beta_hazard", "second parameter"),
+    lambda t, y, a, b, x: mul(t, _hazard_by_a(y, log_betaincc_grad_a, a, b, x)),
+    lambda t, y, a, b, x: mul(t, _hazard_by_b(y, log_betaincc_grad_b, a, b, x)),
     lambda t, y, a, b, x: mul(t, _hazard_slope(y, a, b, x, -1)),
 )
+_log_betainc_grad = derivatives(
+    "log_betainc_grad", "ab", slopes("ab", _slope(_log_slope_within, upper=False)), beta_rate
+)
+_log_betaincc_grad = derivatives(
+    "log_betaincc_grad",
+    "ab",
+    slopes("ab", _slope(_log_slope_within, upper=True)),
+    lambda a, b, x: neg(beta_hazard(a, b, x)),
+)
+log_betainc_grad_a, log_betainc_grad_b = map(_log_betainc_grad, "ab")
+log_betaincc_grad_a, log_betaincc_grad_b = map(_log_betaincc_grad, "ab")
 log_betainc = composed(
     "log_betainc",
     lambda a, b, x: _log_distribution(a, b, x, upper=False),
-    no_derivative("log_betainc", "first parameter"),
-    no_derivative("log_betainc", "second parameter"),
+    lambda t, y, a, b, x: mul(t, log_betainc_grad_a(a, b, x)),
+    lambda t, y, a, b, x: mul(t, log_betainc_grad_b(a, b, x)),
     lambda t, y, a, b, x: mul(t, beta_rate(a, b, x)),
 )
 log_betaincc = composed(
     "log_betaincc",
     lambda a, b, x: _log_distribution(a, b, x, upper=True),
-    no_derivative("log_betaincc", "first parameter"),
-    no_derivative("log_betaincc", "second parameter"),
+    lambda t, y, a, b, x: mul(t, log_betaincc_grad_a(a, b, x)),
+    lambda t, y, a, b, x: mul(t, log_betaincc_grad_b(a, b, x)),
     lambda t, y, a, b, x: neg(mul(t, beta_hazard(a, b, x))),
 )

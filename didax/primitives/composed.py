@@ -15,8 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from didax.core import config
 from didax.core.array_ops import Zero, instantiate
-from didax.core.avals import aval_of
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.jaxpr import Jaxpr
+from didax.primitives.call import jit_p
 from didax.primitives.control_flow.while_loop import while_of, while_p
 from didax.primitives.elementwise import (
     add,
@@ -35,13 +38,17 @@ from didax.primitives.elementwise import (
     or_,
 )
 from didax.primitives.families import Elementwise
-from didax.primitives.narrow import halves_in_float32
+from didax.primitives.narrow import halves_in_float32, in_float64
 from didax.primitives.reductions import reduce_or_p
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim
-from didax.transforms.jvp import jvp_flat
+from didax.transforms.jet import jet_flat
+from didax.transforms.jvp import Forward, jvp_flat
+from didax.transforms.rewriting import trace_closed
 from didax.xla.lowering import lower_function
+
+Formula = Callable[..., Any]
 
 
 def composed(
@@ -53,13 +60,40 @@ def composed(
     operands. The same holds for the rules of `jvp`, but not if there is a NumPy rule (`eager`): then each rule of `jvp`
     is a single operation.
     """
-    widened = halves_in_float32(function)
-    rules = jvp if eager is not None else [halves_in_float32(rule) for rule in jvp]
-
-    def lower(ctx: Any, *xs: Any) -> Any:
-        return lower_function(ctx, widened, xs)[0]
-
+    rules = jvp if eager is not None else list(map(halves_in_float32, jvp))
+    lower = _lowering(halves_in_float32(function))
     return Elementwise(name, len(jvp), hlo=name, eager=eager, accepts=accepts, jvp=rules, lower=lower)
+
+
+def _lowering(function: Formula) -> Callable[..., Any]:
+    return lambda ctx, *xs: lower_function(ctx, function, xs)[0]
+
+
+class _Expanded(Elementwise):
+    """An operation that is `composed`, whose power series are those of its formula.
+
+    By its rules, a series would be made of derivatives of all orders by all operands, each of them a formula.
+    """
+
+    pushes_programs = True
+
+    def __init__(
+        self, name: str, function: Formula, jvp: Sequence[Formula], expanded: Callable[[Formula], Formula]
+    ):
+        lower, rules = _lowering(halves_in_float32(function)), list(map(halves_in_float32, jvp))
+        super().__init__(name, len(jvp), hlo=name, eager=None, accepts="f", jvp=rules, lower=lower)
+        self.function = halves_in_float32(expanded(function))
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, forward: Forward | None = None) -> Any:
+        if forward is None:
+            return super().jvp(primals, tangents)
+        jaxpr = _program(self.function, tuple(map(aval_of, primals)), config.state())
+        return jit_p.jvp(primals, tangents, jaxpr=jaxpr, forward=forward)
+
+
+@functools.lru_cache(maxsize=256)
+def _program(function: Formula, avals: tuple[ShapedArray, ...], options: config.State) -> Jaxpr:
+    return trace_closed(lambda *xs: [function(*xs)], avals, what="jet")
 
 
 def like(value: float, x: Any) -> Any:
@@ -88,32 +122,61 @@ def slope_of(function: Callable[..., Any], i: int) -> Callable[..., Any]:
     return slope
 
 
-Formula = Callable[..., Any]
-
-
 def slopes(parameters: str, first: Callable[[str], Formula]) -> Callable[[str], Formula]:
-    """Formulas of derivatives by parameters: `first("b")` is that by `b`, and those of higher order are its slopes."""
+    """Formulas of derivatives by parameters: `first("b")` is that by `b`, and those of higher order are its slopes.
+
+    Each order loses digits, so slopes are computed in float64.
+    """
 
     @functools.cache
     def formula(by: str) -> Formula:
-        return first(by) if len(by) == 1 else slope_of(formula(by[:-1]), parameters.index(by[-1]))
+        value = first(by[0])
+        return value if len(by) == 1 else in_float64(higher_slope_of(value, parameters, by[1:]))
 
     return formula
 
 
+def higher_slope_of(function: Formula, parameters: str, by: str) -> Formula:
+    """The derivative of a formula by each of the letters of `by`, as `slope_of` has it.
+
+    Those by one parameter are coefficients of one series: nested slopes would double the formula each.
+    """
+    for letter in dict.fromkeys(by):
+        function = _repeated_slope_of(function, parameters.index(letter), by.count(letter))
+    return function
+
+
+def _repeated_slope_of(function: Formula, i: int, order: int) -> Formula:
+    if order == 1:
+        return slope_of(function, i)
+
+    def slope(*xs: Any) -> Any:
+        rest: list[Any] = [Zero(aval_of(xs[i]))] * (order - 1)
+        along = [[like(1, x), *rest] if k == i else [] for k, x in enumerate(xs)]
+        (y,), (coefficients,) = jet_flat(lambda *xs: [function(*xs)], xs, along, order)
+        return where(ne(y, y), y, mul(instantiate(coefficients[-1]), math.factorial(order)))
+
+    return slope
+
+
 def derivatives(
-    name: str, parameters: str, formula: Callable[[str], Formula], by_last: Formula
+    name: str,
+    parameters: str,
+    formula: Callable[[str], Formula],
+    by_last: Formula,
+    expanded: Callable[[Formula], Formula] = lambda formula: formula,
 ) -> Callable[[str], Elementwise]:
     """The derivatives of an operation by its operands but the last one, as operations made when they are asked for.
 
     `derivatives("f_grad", "ab", ...)("aab")` is f_grad_aab, the derivative by `a` twice and by `b`, lowered as
     `formula("aab")`. `by_last` is the derivative of the operation by its last operand, a function of all operands whose
-    derivatives by the parameters are known: they are those by the last operand of what is made.
+    derivatives by the parameters are known: they are those by the last operand of what is made. Power series are those
+    of the formulas, or of what `expanded` makes of them.
     """
 
     @functools.cache
     def by_last_and(by: str) -> Formula:
-        return slope_of(by_last_and(by[:-1]), parameters.index(by[-1])) if by else by_last
+        return higher_slope_of(by_last, parameters, by)
 
     @functools.cache
     def derivative(by: str) -> Elementwise:
@@ -121,7 +184,7 @@ def derivatives(
             return lambda t, y, *xs: mul(t, derivative("".join(sorted(by + further)))(*xs))
 
         rule_by_last = lambda t, y, *xs: mul(t, by_last_and(by)(*xs))
-        return composed(f"{name}_{by}", formula(by), *map(rule, parameters), rule_by_last)
+        return _Expanded(f"{name}_{by}", formula(by), [*map(rule, parameters), rule_by_last], expanded)
 
     return derivative
 

@@ -51,7 +51,7 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.families import Elementwise, unary
-from didax.primitives.narrow import in_float64
+from didax.primitives.narrow import by_size, in_float64
 from didax.primitives.select import where
 from didax.xla.lowering import lower_function
 
@@ -233,13 +233,7 @@ def _zeta_of_reals(s: Any, q: Any, positive: Callable[[Any, Any], Any], direct: 
     return where(negative, pole, value)
 
 
-def _zeta(s: Any, q: Any) -> Any:
-    if double.is_single(q):
-        return in_float64(lambda s, q: _zeta_by(s, q, double.zeta, True))(s, q)
-    return _zeta_by(s, q, _plain_zeta, False)
-
-
-def _zeta_by(s: Any, q: Any, positive: Callable[[Any, Any], Any], direct: bool) -> Any:
+def _zeta(positive: Callable[[Any, Any], Any], direct: bool, s: Any, q: Any) -> Any:
     value = _zeta_of_reals(s, q, positive, direct)
     value = where(eq(s, 1), like(math.inf, q), where(gt(s, 1), value, like(math.nan, q)))
     vanishes = and_(gt(s, 1), or_(and_(gt(s, 1e30), gt(q, 1)), eq(q, math.inf)))
@@ -269,8 +263,6 @@ def _zeta_by_exponent(by: str) -> Callable[[Any, Any], Any]:
 
 def _polygamma(n: Any, x: Any) -> Any:
     """(-1)^(n + 1) n! zeta(n + 1, x) for whole n > 0."""
-    if double.is_single(x):
-        return in_float64(_polygamma_in_double)(n, x)
     known, order = _order(n)
     factorial = gamma_of(add(order, 1))
     value = _zeta_of_reals(add(order, 1), x, lambda s, x: _positive_zeta(s, x, factorial), False)
@@ -317,38 +309,37 @@ def mirrored(x: Any) -> Any:
     return where(lt(x, 0), sub(1, x), x)
 
 
-def polygamma_from(n: int, x: Any, value: Any) -> Any:
+def polygamma_from(n: int, single: bool, x: Any, value: Any) -> Any:
     """polygamma(n, x), from that of `mirrored(x)`, times (-1)^(n + 1).
 
-    The n-th derivative of pi cot(pi x) is (-1)^n polygamma(n, 1 - x) - polygamma(n, x).
+    The n-th derivative of pi cot(pi x) is (-1)^n polygamma(n, 1 - x) - polygamma(n, x). If `single`, with the digits of
+    numbers that are rounded to float32.
     """
     below, whole = lt(x, 0), round_(x, rounding_method=RoundingMethod.TO_NEAREST_EVEN)
     z = mul(sub(x, whole), math.pi)
+    sine, cosine = double.sine_and_cosine(x) if single else (sin(z), cos(z))
     of_cotangent = np.polynomial.Polynomial([0, 1])
     for _ in range(n):
         of_cotangent = of_cotangent.deriv() * np.polynomial.Polynomial([-1, 0, -1])
-    slope = mul(polynomial(div(cos(z), sin(z)), list(of_cotangent.coef)), math.pi ** (n + 1))
+    slope = mul(polynomial(div(cosine, sine), list(of_cotangent.coef)), math.pi ** (n + 1))
     found = where(below, sub(neg(value), slope), value if n % 2 else neg(value))
     return where(and_(le(x, 0), eq(x, whole)), like(math.inf if n % 2 else -math.inf, x), found)
 
 
 def _polygamma_of_order(n: int, single: bool, x: Any) -> Any:
+    if n == 1 and single:
+        return double.trigamma(x)
     size, value = mirrored(x), like(0, x)
     for k, p in polygamma_terms(n, single):
         value = add(value, polynomial(div(1, add(size, k)), p))
-    return polygamma_from(n, x, value)
+    return polygamma_from(n, single, x, value)
 
 
 @functools.cache
 def polygamma_of(n: int) -> Elementwise:
     """polygamma(n, x) for a known order n > 0, without loops."""
 
-    def formula(x: Any) -> Any:
-        single = double.is_single(x)
-        if n == 1 and single:
-            return in_float64(double.trigamma)(x)
-        return in_float64(functools.partial(_polygamma_of_order, n, single))(x)
-
+    formula = by_size(*[functools.partial(_polygamma_of_order, n, single) for single in (False, True)])
     name = f"polygamma_{n}" if n > 1 else "trigamma"
     return composed(name, formula, lambda t, y, x: mul(t, polygamma_of(n + 1)(x)))
 
@@ -365,7 +356,7 @@ gamma = composed("gamma", gamma_of, lambda t, y, x: mul(t, mul(y, digamma(x))))
 lgamma = composed("lgamma", _lgamma, lambda t, y, x: mul(t, digamma(x)))
 polygamma = composed(
     "polygamma",
-    _polygamma,
+    by_size(_polygamma, _polygamma_in_double),
     no_derivative("polygamma", "order"),
     lambda t, y, n, x: mul(t, polygamma(add(n, 1), x)),
 )
@@ -379,7 +370,10 @@ _zeta_grad = derivatives("zeta_grad", "s", _zeta_by_exponent, _zeta_by_q)
 zeta_grad_s, zeta_grad_ss = map(_zeta_grad, ("s", "ss"))
 zeta = composed(
     "zeta",
-    _zeta,
+    by_size(
+        functools.partial(_zeta, _plain_zeta, False),
+        functools.partial(_zeta, double.zeta, True),
+    ),
     lambda t, y, s, q: mul(t, zeta_grad_s(s, q)),
     lambda t, y, s, q: mul(t, _zeta_by_q(s, q)),
 )

@@ -232,7 +232,7 @@ def poch(over: Any, under: Any, difference: Any) -> tuple[Any, Power]:
 # --- Derivatives of its logarithm ---------------------------------------------------------------------------
 
 
-def _sine_and_cosine(x: Any) -> tuple[Any, Any]:
+def sine_and_cosine(x: Any) -> tuple[Any, Any]:
     """sin(pi x) and cos(pi x), of the same sign as they are or both of the other."""
     z = sub(x, _whole(x))
     return sine_of_turn(z), sine_of_turn(sub(0.5, abs_(z)))
@@ -248,7 +248,7 @@ def digamma(x: Any) -> Any:
     value = sub(sub(mul(logarithm2(y), math.log(2)), mul(inverse, 0.5)), series)
     for k in range(_SHIFT):
         value = sub(value, div(1, add(size, k)))
-    sine, cosine = _sine_and_cosine(x)
+    sine, cosine = sine_and_cosine(x)
     mirrored = sub(value, mul(ratio(cosine, sine), math.pi))
     value = where(left, mirrored, value)
     return where(and_(le(x, 0), eq(sine, 0)), like(math.nan, x), value)
@@ -286,7 +286,7 @@ def trigamma(x: Any) -> Any:
     value = add(inverse, add(mul(u, 0.5), mul(mul(u, inverse), polynomial(u, _TRIGAMMA))))
     for k in range(_SHIFT):
         value = add(value, square(div(1, add(size, k))))
-    sine, _ = _sine_and_cosine(x)
+    sine, _ = sine_and_cosine(x)
     return where(left, sub(square(ratio(math.pi, sine)), value), value)
 
 

@@ -59,7 +59,7 @@ from didax.primitives.gamma import (
     polygamma_terms,
     stirling,
 )
-from didax.primitives.narrow import in_float64
+from didax.primitives.narrow import by_size, in_float64
 from didax.primitives.select import where
 
 
@@ -207,12 +207,6 @@ def deviance(x: Any, mean: Any, excess: Any = None, drop: int = 0) -> Any:
     return where(near, close, sub(mul(sub(x, drop) if drop else x, log(div(x, apart))), excess))
 
 
-def _digamma_drop(a: Any, b: Any) -> Any:
-    if not double.is_single(a):
-        return _drop_of_digamma(a, b)
-    return in_float64(_drop_in_double)(a, b)
-
-
 def _drop_in_double(a: Any, b: Any) -> Any:
     positive = and_(gt(a, 0), gt(add(a, b), 0))
     drop = neg(double.digamma_rise(*[where(positive, x, like(1, x)) for x in (a, b)]))
@@ -260,20 +254,17 @@ def _drop_of_polygamma(n: int, single: bool, a: Any, b: Any) -> Any:
         value, difference = divided_difference(u, v, p)
         distance = where(eq(v, 0), u, mul(mul(more, u), v))
         drop, of_end = add(drop, mul(distance, difference)), add(of_end, value)
-    other = sub(polygamma_from(n, a, add(of_end, drop)), polygamma_from(n, total, of_end))
+    other = sub(polygamma_from(n, single, a, add(of_end, drop)), polygamma_from(n, single, total, of_end))
     return where(positive, drop if n % 2 else neg(drop), other)
 
 
 @functools.cache
 def _polygamma_drop(n: int) -> Any:
     """polygamma(n, a) - polygamma(n, a + b) as an operation: the n-th derivative of `digamma_drop` by `a`."""
-
-    def formula(a: Any, b: Any) -> Any:
-        return in_float64(functools.partial(_drop_of_polygamma, n, double.is_single(a)))(a, b)
-
+    formulas = [functools.partial(_drop_of_polygamma, n, single) for single in (False, True)]
     return composed(
         ("digamma_drop", "trigamma_drop")[n] if n < 2 else f"polygamma_drop_{n}",
-        formula if n else _digamma_drop,
+        by_size(*(formulas if n else (_drop_of_digamma, _drop_in_double))),
         lambda t, y, a, b: mul(t, _polygamma_drop(n + 1)(a, b)),
         lambda t, y, a, b: neg(mul(t, polygamma_of(n + 1)(add(a, b)))),
     )

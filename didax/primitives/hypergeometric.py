@@ -59,34 +59,42 @@ class _Sum(NamedTuple):
     slope: Any  # of the term by a parameter
     slopes: Any
     peak: Any  # the largest term
+    bound: Any  # what the term would be, were no factor near 0
 
 
-def _sum(x: Any, ratio: Callable[[Any], tuple[Any, Any]]) -> tuple[Any, Any]:
-    """1 + t_1 + t_2 + ..., with t_(k+1) = t_k r_k x, and its derivative; `ratio(k)` gives r_k and its derivative.
+def _sum(x: Any, ratio: Callable[[Any], tuple[Any, Any, Any]]) -> tuple[Any, Any]:
+    """1 + t_1 + t_2 + ..., with t_(k+1) = t_k r_k x, and its derivative.
 
-    NaN where the sum does not end, or is what rounding errors of far larger terms have left.
+    `ratio(k)` gives r_k, its derivative, and a bound of |r_k| by which it is seen that the sum has arrived: where a
+    factor of r_k is 0, all later terms are, but not their derivatives. NaN where the sum does not end, or is what
+    rounding errors of far larger terms have left.
     """
     zero, one = like(0, x), like(1, x)
     eps = 0.5 * float(dtypes.finfo(aval_of(x).dtype).eps)
 
     def step(s: _Sum) -> _Sum:
-        r, r_dot = ratio(s.n)
+        r, r_dot, size = ratio(s.n)
         factor = mul(r, x)
         slope = add(mul(s.slope, factor), mul(s.term, mul(r_dot, x)))
         term = mul(s.term, factor)
         total, slopes = add(s.total, term), add(s.slopes, slope)
-        return _Sum(add(s.n, 1), term, total, slope, slopes, max_(s.peak, abs_(term)))
+        peak, bound = max_(s.peak, abs_(term)), mul(s.bound, abs_(mul(size, x)))
+        return _Sum(add(s.n, 1), term, total, slope, slopes, peak, bound)
 
     def moves(s: _Sum) -> Any:
-        small = le(abs_(s.term), mul(abs_(s.total), eps))
+        small = le(s.bound, mul(abs_(s.total), eps))
         small_slope = le(abs_(s.slope), mul(add(abs_(s.slopes), abs_(s.total)), eps))
         goes_on = or_(not_(and_(small, small_slope)), lt(s.n, 2))
         return and_(goes_on, lt(abs_(s.total), math.inf))
 
-    last = iterate(step, moves, _Sum(0, one, one, zero, zero, one))
+    last = iterate(step, moves, _Sum(0, one, one, zero, zero, one, one))
     lost = and_(gt(last.peak, 1e3), gt(mul(last.peak, 1e4 * eps), abs_(last.total)))
     unknown = or_(lost, moves(last))
     return where(unknown, like(math.nan, x), last.total), where(unknown, like(math.nan, x), last.slopes)
+
+
+def _not_small(factor: Any) -> Any:
+    return max_(abs_(factor), like(1, factor))
 
 
 def _is_pole(b: Any) -> Any:
@@ -115,12 +123,12 @@ def _gamma_ratio(above: list[Any], below: list[Any]) -> Any:
 
 
 def _kummer_series(a: Any, b: Any, x: Any, by: str = "") -> tuple[Any, Any]:
-    def ratio(k: Any) -> tuple[Any, Any]:
+    def ratio(k: Any) -> tuple[Any, Any, Any]:
         below = mul(add(b, k), add(k, 1))
         r = div(add(a, k), below)
         if not by:
-            return r, like(0, x)
-        return r, div(1, below) if by == "a" else neg(div(r, add(b, k)))
+            return r, like(0, x), r
+        return r, div(1, below) if by == "a" else neg(div(r, add(b, k))), div(_not_small(add(a, k)), below)
 
     return _sum(x, ratio)
 
@@ -211,13 +219,13 @@ hyp1f1 = composed(
 
 
 def _gauss_series(a: Any, b: Any, c: Any, x: Any, by: str = "") -> tuple[Any, Any]:
-    def ratio(k: Any) -> tuple[Any, Any]:
+    def ratio(k: Any) -> tuple[Any, Any, Any]:
         below = mul(add(c, k), add(k, 1))
         r = div(mul(add(a, k), add(b, k)), below)
         if not by:
-            return r, like(0, x)
+            return r, like(0, x), r
         slope = {"a": div(add(b, k), below), "b": div(add(a, k), below), "c": neg(div(r, add(c, k)))}[by]
-        return r, slope
+        return r, slope, div(mul(_not_small(add(a, k)), _not_small(add(b, k))), below)
 
     return _sum(x, ratio)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import way_to_equal
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import along_axes
@@ -117,14 +118,11 @@ class Reshape(LinearUnary):
     padded = padded.reshaped
 
     def type(self, x: ShapedArray, *, new_sizes: tuple[int, ...]) -> ShapedArray:
-        if math.prod(new_sizes) != x.size or any(n < 0 for n in new_sizes):
-            raise ArgumentError(
-                message(
-                    "cannot reshape array: reshape keeps the number of elements.",
-                    f"operand: {x} ({x.size} elements), new shape: {new_sizes} ({math.prod(new_sizes)} elements)",
-                    fix="Choose a shape with as many elements.",
-                )
-            )
+        if (size := math.prod(new_sizes)) != x.size or any(n < 0 for n in new_sizes):
+            rule = "cannot reshape array: reshape keeps the number of elements."
+            fact = f"operand: {x} ({x.size} elements), new shape: {new_sizes} ({size} elements)"
+            fix = way_to_equal(x.size, size) or "Choose a shape with as many elements."
+            raise ArgumentError(message(rule, fact, fix=fix))
         return x.update(shape=new_sizes)
 
     def eager(self, x: Any, *, new_sizes: tuple[int, ...]) -> Any:

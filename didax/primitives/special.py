@@ -422,7 +422,9 @@ gamma_density = composed(
     lambda t, y, a, x: mul(t, mul(y, sub(log(x), digamma(a)))),
     lambda t, y, a, x: mul(t, _density_slope(y, a, x)),
 )
-_igamma_grad = derivatives("igamma_grad", "a", slopes("a", lambda by: _igamma_grad_a), gamma_density)
+_igamma_grad = derivatives(
+    "igamma_grad", "a", slopes("a", lambda by: _igamma_grad_a), gamma_density, expanded=in_float64
+)
 igamma_grad_a, igamma_grad_aa = map(_igamma_grad, ("a", "aa"))
 igamma = composed(
     "igamma",
@@ -485,27 +487,23 @@ def _log_sample_by_x(y: Any, a: Any, log_x: Any) -> Any:
     return sub(sub(digamma(a), log_x), mul(y, sub(a, exp(log_x))))
 
 
-random_gamma_grad_a = derivatives(
-    "random_gamma_grad",
-    "a",
-    slopes("a", lambda by: slope_of(_random_gamma_grad, 0)),
-    lambda a, x: _sample_by_x(random_gamma_grad(a, x), a, x),
-)("a")
-log_random_gamma_grad_a = derivatives(
-    "log_random_gamma_grad",
-    "a",
-    slopes("a", lambda by: slope_of(_log_random_gamma_grad, 0)),
-    lambda a, x: _log_sample_by_x(log_random_gamma_grad(a, x), a, x),
-)("a")
-random_gamma_grad = composed(
-    "random_gamma_grad",
-    _random_gamma_grad,
-    lambda t, y, a, x: mul(t, random_gamma_grad_a(a, x)),
-    lambda t, y, a, x: mul(t, _sample_by_x(y, a, x)),
-)
-log_random_gamma_grad = composed(
-    "log_random_gamma_grad",
-    _log_random_gamma_grad,
-    lambda t, y, a, log_x: mul(t, log_random_gamma_grad_a(a, log_x)),
-    lambda t, y, a, log_x: mul(t, _log_sample_by_x(y, a, log_x)),
-)
+def _gradient_of_sample(name: str, formula: Any, by_x: Any) -> Any:
+    """The derivative of a sample by `a`, as an operation; `by_x` takes it, and the operands, to its own derivative."""
+    by_a = derivatives(
+        name,
+        "a",
+        slopes("a", lambda by: slope_of(formula, 0)),
+        lambda a, x: by_x(gradient(a, x), a, x),
+        expanded=in_float64,
+    )("a")
+    gradient = composed(
+        name,
+        formula,
+        lambda t, y, a, x: mul(t, by_a(a, x)),
+        lambda t, y, a, x: mul(t, by_x(y, a, x)),
+    )
+    return gradient
+
+
+random_gamma_grad = _gradient_of_sample("random_gamma_grad", _random_gamma_grad, _sample_by_x)
+log_random_gamma_grad = _gradient_of_sample("log_random_gamma_grad", _log_random_gamma_grad, _log_sample_by_x)

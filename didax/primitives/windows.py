@@ -271,11 +271,16 @@ class ReduceWindowExtremum(ReduceWindow):
         count = aval_of(y).shape[axis]
         if not may_exceed(count, 0):
             return y, slice_axis(t, 0, 0, axis)
-        config = tuple((*w.padding, w.base_dilation - 1) for w in windows)
+        # Elements beyond the last window, if there may be none, to take the last step from as the others.
+        further = window.extent + window.stride if may_exceed(1, count) else 0
+        config = tuple(
+            (w.padding[0], w.padding[1] + (further if i == axis else 0), w.base_dilation - 1)
+            for i, w in enumerate(windows)
+        )
         x = pad(x, scalar_like(self.identity(aval.dtype), aval.dtype), config)
         t = pad(t, scalar_like(0, aval_of(t).dtype), config)
         starts = [k * window.dilation for k in range(window.size)]
-        reach = max_dim((count - 1) * window.stride + 1, 0)
+        reach = count * window.stride if further else (count - 1) * window.stride + 1
         taken = [[slice_axis(z, s, s + reach, axis, window.stride) for s in starts] for z in (x, t)]
         y_dot = taken[1][-1]
         for element, tangent in zip(taken[0][-2::-1], taken[1][-2::-1], strict=True):

@@ -186,13 +186,11 @@ polygamma = _function(
 poch = _function("poch", 2, "gamma(z + m) / gamma(z).", _poch)
 beta = _function("beta", 2, "gamma(a) gamma(b) / gamma(a + b).", _beta.beta)
 betaln = _function("betaln", 2, "log|beta(a, b)|, accurate for large a and b.", _beta.betaln)
-betainc = _function(
-    "betainc", 3, "I_x(a, b), the distribution function of Beta(a, b); differentiable by x.", _beta.betainc
-)
+betainc = _function("betainc", 3, "I_x(a, b), the distribution function of Beta(a, b).", _beta.betainc)
 betaincc = _function(
     "betaincc",
     3,
-    "1 - betainc(a, b, x), which keeps its digits where it is small; differentiable by x.",
+    "1 - betainc(a, b, x), which keeps its digits where it is small.",
     _beta.betaincc,
 )
 _zeta = _function("zeta", 2, "", _gamma.zeta)

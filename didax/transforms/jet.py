@@ -12,8 +12,9 @@ follow from the coefficients of the operands in one of four ways:
 
 The last is why no function needs a formula of its own: the rule of tanh, y' = x' (1 - y^2), runs once, on series. A
 rule may need the series that it is computing: the rule of exp applies exp again, and the rule of sin applies cos, whose
-rule applies sin. Such an application finds the series that is being computed. The cost grows with the square of the
-order, whereas the cost of nested jvps doubles with each order.
+rule applies sin. What the rules behind one operation apply to the same operands is applied once (`Applications`), so
+such an application finds the series that is being computed. The cost grows with the square of the order, whereas the
+cost of nested jvps doubles with each order.
 Read next: `jvp.py`, whose rules these are; `didax/experimental/jet.py`, what users call.
 """
 
@@ -25,6 +26,7 @@ from typing import Any
 
 from didax.core.array_ops import Zero, add_tangents, array_ops, instantiate
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.exact import exact
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.leaks import check_leaks
@@ -38,20 +40,31 @@ Row = list[Any]  # the coefficients of one power of t, one for each result of an
 Step = Callable[[int], Row]
 
 
+class PendingError(Exception):
+    """A coefficient was asked for that is being computed."""
+
+
 class Expansion:
     """The coefficients of the results of an operation: those known so far, and how the next ones are computed."""
 
-    __slots__ = ("rows", "step")
+    __slots__ = ("busy", "rows", "step")
 
     def __init__(self, rows: list[Row], step: Step):
         self.rows = rows
         self.step: Step | None = step
+        self.busy = False
 
     def row(self, k: int) -> Row:
-        """The coefficients of t^k."""
+        """The coefficients of t^k; PendingError while they are being computed."""
         while len(self.rows) <= k:
+            if self.busy:
+                raise PendingError
             assert self.step is not None
-            self.rows.append(self.step(len(self.rows)))
+            self.busy = True
+            try:
+                self.rows.append(self.step(len(self.rows)))
+            finally:
+                self.busy = False
         return self.rows[k]
 
     def complete(self, order: int) -> None:
@@ -81,11 +94,12 @@ def constant(x: Any) -> Series:
 class JetTracer(Tracer):
     """A value with its power series."""
 
-    __slots__ = ("series",)
+    __slots__ = ("dot", "series")
 
     def __init__(self, trace: Trace, series: Series):
         self.owner = trace
         self.series = series
+        self.dot: JetTracer | None = None  # its derivative, once a rule has asked for it
         self.aval = aval_of(series[0])
 
     @property
@@ -109,7 +123,7 @@ class JetTrace(Trace):
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """As all traces do, with all coefficients at once: series that wait would nest as deep as programs are long."""
-        out = self.expand(primitive, args, params, None)
+        out = self.expand(primitive, args, params)
         if not primitive.multiple_results:
             return self._complete(out)
         return [self._complete(y) for y in out]
@@ -123,12 +137,17 @@ class JetTrace(Trace):
         return y.primal if vanishes else y
 
     def expand(
-        self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any], scope: RuleScope | None
+        self,
+        primitive: Primitive,
+        args: tuple[Any, ...],
+        params: dict[str, Any],
+        applied: Applications | None = None,
+        depth: int = 0,
     ) -> Any:
-        """Apply a primitive to series, lazily; `scope` is that of the rule that does so, None outside of rules."""
+        """Apply a primitive to series, lazily; `applied` is what a rule that does so finds, None outside of rules."""
         if not any(map(self.owns, args)):
             return self.parent.process(primitive, args, params)
-        return Operation(self, primitive, args, params, scope).results()
+        return Operation(self, primitive, args, params, applied, depth).results()
 
     def owns(self, x: Any) -> bool:
         """True for tracers of this trace."""
@@ -145,20 +164,64 @@ class JetTrace(Trace):
         """
         if not self.owns(x) or type(x.series[1]) is Zero:
             return Zero(aval_of(x).tangent())
-        series = x.series
+        if x.dot is None:
+            series = x.series
 
-        def step(k: int) -> Row:
+            def step(k: int) -> Row:
+                with set_current_trace(self.parent):
+                    return [scaled(series[k + 1], k + 1)]
+
             with set_current_trace(self.parent):
-                return [scaled(series[k + 1], k + 1)]
+                x.dot = JetTracer(self, Series(Expansion([[series[1]]], step)))
+        return x.dot
 
-        with set_current_trace(self.parent):
-            return JetTracer(self, Series(Expansion([[series[1]]], step)))
+
+Application = tuple[Primitive, tuple[Any, ...], dict[str, Any]]
+
+
+class Applications:
+    """The results of what the rules behind one operation have applied, by primitive, operands and parameters.
+
+    Derivatives by several operands in another order are the same ones: without this table their number would double
+    with each order.
+    """
+
+    __slots__ = ("results",)
+
+    def __init__(self) -> None:
+        self.results: dict[Any, tuple[Any, Any]] = {}  # with the operands, whose identities are in the keys
+
+    def find(self, application: Application) -> Any | None:
+        """The results, or None."""
+        found = self.results.get(self._key(application))
+        return None if found is None else found[1]
+
+    def add(self, application: Application, outs: Any) -> None:
+        """Remember the results."""
+        self.results[self._key(application)] = application[1], outs
+
+    def _key(self, application: Application) -> Any:
+        primitive, args, params = application
+        operands = [exact(x) if type(x) in PYTHON_SCALARS else id(x) for x in args]
+        return primitive, tuple(map(type, args)), tuple(operands), exact(tuple(params.items()))
 
 
 class Operation:
     """One application of a primitive to series, and the ways to the coefficients of its results."""
 
-    __slots__ = ("args", "dots", "outs", "params", "primals", "primitive", "scope", "series", "trace")
+    __slots__ = (
+        "applied",
+        "args",
+        "depth",
+        "dots",
+        "outs",
+        "params",
+        "primals",
+        "primitive",
+        "rows",
+        "series",
+        "trace",
+    )
 
     def __init__(
         self,
@@ -166,9 +229,12 @@ class Operation:
         primitive: Primitive,
         args: tuple[Any, ...],
         params: dict[str, Any],
-        scope: RuleScope | None,
+        applied: Applications | None,
+        depth: int,
     ):
-        self.trace, self.primitive, self.args, self.params, self.scope = trace, primitive, args, params, scope
+        self.trace, self.applied, self.depth = trace, applied, depth
+        self.rows: list[Row] = []
+        self.primitive, self.args, self.params = primitive, args, params
         self.series = [trace.series_of(x) for x in args]
         self.primals = tuple([series[0] for series in self.series])
         self.outs: Any = None  # what the primitive returns, as tracers
@@ -177,7 +243,7 @@ class Operation:
     def results(self) -> Any:
         """The results, as tracers where they may depend on t."""
         primitive, order = self.primitive, self.trace.order
-        if primitive.pushes_programs and self.scope is None:
+        if primitive.pushes_programs and self.applied is None:
             expansion = Expansion(self._push(order), self._never)
         else:
             out = self.trace.parent.process(primitive, self.primals, self.params)
@@ -192,7 +258,7 @@ class Operation:
 
     def _step(self) -> Step:
         if self.primitive.pushes_programs:
-            return lambda k: self._push(k)[k]
+            return self._pushed
         if self.primitive.linear:
             return self._linear
         return self._flow if self.primitive.taylor is None else self._recurrence
@@ -231,7 +297,9 @@ class Operation:
     def _linear(self, k: int) -> Row:
         dots = [series[k] for series in self.series]
         out = self._row(0) if self.primitive.multiple_results else self._row(0)[0]
-        return self._jvp(RuleScope(self, self.trace.parent, self.primals, out), self.primals, dots)
+        applied = Applications()
+        applied.add((self.primitive, self.primals, self.params), out)
+        return self._jvp(RuleScope(self.trace.parent, applied), self.primals, dots)
 
     def _recurrence(self, k: int) -> Row:
         rule = require(self.primitive, "taylor")
@@ -240,9 +308,23 @@ class Operation:
     def _flow(self, k: int) -> Row:
         if self.dots is None:
             tangents = [self.trace.derivative(x) for x in self.args]
-            found = self._jvp(LazyScope(self, self.trace, self.args, self.outs), self.args, tangents)
+            applied = Applications() if self.applied is None else self.applied
+            applied.add((self.primitive, self.args, self.params), self.outs)
+            found = self._jvp(LazyScope(self.trace, applied, self.depth + 1), self.args, tangents)
             self.dots = [self.trace.series_of(y) for y in found]
         return [scaled(dot[k - 1], 1 / k) for dot in self.dots]
+
+    def _pushed(self, k: int) -> Row:
+        """A coefficient within a rule: with all others, unless they depend on the series that the rule is run for."""
+        if len(self.rows) <= k:
+            most = max(k, self.trace.order - self.depth)
+            try:
+                for series in self.series:
+                    series[most]
+            except PendingError:
+                most = k
+            self.rows = self._push(most)
+        return self.rows[k]
 
     def _push(self, order: int) -> list[Row]:
         """All coefficients up to an order, by programs that compute them all; in between they are one array."""
@@ -266,44 +348,39 @@ class Operation:
 
 
 class RuleScope(Trace):
-    """Where a jvp rule runs: the operation that it belongs to, applied to the same operands, has known results."""
+    """Where a jvp rule runs: what was `applied`, such as the operation that the rule belongs to, has known results."""
 
-    __slots__ = ("args", "operation", "out")
+    __slots__ = ("applied",)
     transformation = "jet"
 
-    def __init__(self, operation: Operation, parent: Trace, args: Sequence[Any], out: Any):
+    def __init__(self, parent: Trace, applied: Applications):
         super().__init__(parent)
-        self.operation, self.args, self.out = operation, args, out
+        self.applied = applied
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        if self.is_own(primitive, args, params):
-            return self.out
-        return self.parent.process(primitive, args, params)
-
-    def is_own(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> bool:
-        """True for the operation that the rule belongs to."""
-        return (
-            primitive is self.operation.primitive
-            and len(args) == len(self.args)
-            and all([x is y for x, y in zip(args, self.args, strict=True)])
-            and exact(tuple(params.items())) == exact(tuple(self.operation.params.items()))
-        )
+        found = self.applied.find((primitive, args, params))
+        return self.parent.process(primitive, args, params) if found is None else found
 
 
 class LazyScope(RuleScope):
     """A scope in which series wait: their coefficients may depend on those that the rule is run for."""
 
-    __slots__ = ()
+    __slots__ = ("depth",)
+
+    def __init__(self, parent: Trace, applied: Applications, depth: int):
+        super().__init__(parent, applied)
+        self.depth = depth
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        scope: RuleScope | None = self
-        while scope is not None:
-            if scope.is_own(primitive, args, params):
-                return scope.out
-            scope = scope.operation.scope
-        trace = self.parent
-        assert isinstance(trace, JetTrace)
-        return trace.expand(primitive, args, params, self)
+        application = primitive, args, params
+        found = self.applied.find(application)
+        if found is None:
+            trace = self.parent
+            assert isinstance(trace, JetTrace)
+            found = trace.expand(*application, self.applied, self.depth)
+            if not primitive.effects(params):  # each of these is wanted
+                self.applied.add(application, found)
+        return found
 
 
 def cauchy(product: Callable[[Any, Any], Any], k: int, x: Series, y: Series, start: int = 0) -> Any:

@@ -370,6 +370,10 @@ def test_third_derivatives_by_parameters() -> None:
         close(dx.jacfwd(thrice(lambda s: special.zeta(s, 1.7)))(2.3), 6.464459984211177)
         by_q = dx.grad(special.zeta, 1)
         close(dx.grad(dx.grad(by_q))(2.3, 1.7), -0.032219945275222345)
+        polynomial = dx.grad(dx.grad(special.hyp2f1), 1)(
+            0.7, -2.0, 1.2, 0.3
+        )  # whose terms end, but not by parameters
+        close(polynomial, 0.13612772188611047)
 
 
 def test_derivatives_of_hyp1f1_where_its_slope_by_x_vanishes() -> None:

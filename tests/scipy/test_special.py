@@ -12,7 +12,7 @@ import scipy.special
 
 import didax as dx
 import didax.numpy as dnp
-from didax.scipy import special
+from didax.scipy import special, stats
 from tests.checks import assert_close, first
 
 INF, NAN = np.inf, np.nan
@@ -155,9 +155,21 @@ def test_integers_and_complex_numbers() -> None:
     assert_close(special.expit(np.complex64(0)), np.complex64(0.5))
 
 
-def test_derivatives_that_are_not_known_say_so() -> None:
-    with pytest.raises(NotImplementedError, match=r"betainc has no derivative by its first parameter"):
-        dx.grad(special.betainc)(1.0, 2.0, 0.5)
+@pytest.mark.ci
+def test_derivatives_of_shares_of_beta_by_parameters() -> None:
+    """Numbers from mpmath: by a fraction, by one that ends before its derivative does, and by quadrature."""
+    a, b, x = np.array([[2.5, 1.5, 0.3], [30.0, 40.0, 0.45], [600.0, 700.0, 0.46], [1.0, 1.0, 0.7]]).T
+    by_a = [-0.09484271915351, -0.05067774675423, -0.01190131615336, -0.2496724607571]
+    by_b = [0.08702731862242, 0.03964063336079, 0.01016919618632, 0.3611918412978]
+    log_by_a = [0.104101932631, 0.1426529561414, 0.02188821585177, 0.832241535857]
+    log_by_b = [-0.09552353771745, -0.1115845493222, -0.01870260047686, -1.203972804326]
+    with dx.enable_x64(True):
+        dots = dx.jit(dx.vmap(dx.grad(special.betainc, (0, 1))))(a, b, x)
+        np.testing.assert_allclose(np.asarray(dots), [by_a, by_b], rtol=1e-11)
+        log_upper = lambda a, b, x: stats.beta.logsf(x, a, b)
+        dots = dx.jit(dx.vmap(dx.grad(log_upper, (0, 1))))(a, b, x)
+        np.testing.assert_allclose(np.asarray(dots), [log_by_a, log_by_b], rtol=1e-11)
+        np.testing.assert_allclose(dx.grad(dx.grad(special.betainc), 1)(2.5, 1.5, 0.3), -0.07032724148967)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int32"])
