@@ -16,7 +16,7 @@ from didax.api.cache_misses import explain_miss, tell, traced_before
 from didax.api.donation import DonatedArguments
 from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments
 from didax.api.function_objects import FunctionObject, update_wrapper
-from didax.api.jit_cache import ABSENT, cache_of
+from didax.api.jit_cache import ABSENT, Remembering, cache_of
 from didax.api.jit_options import JitOptions, JitSettings, check_place
 from didax.api.jit_shardings import laid_out
 from didax.api.refs import RefArguments, check_not_captured, leaf_types
@@ -40,7 +40,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class JitFunction(RepeatedCalls[P, R], FunctionObject):
+class JitFunction(RepeatedCalls[P, R], Remembering, FunctionObject):
     """A function that runs compiled; made by `jit`. `RepeatedCalls` has its `__call__`."""
 
     __slots__ = ()

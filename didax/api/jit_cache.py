@@ -108,6 +108,22 @@ class JitCache:
         self.codes.clear()
 
 
+class Remembering:
+    """A function with a cache, as users ask for it."""
+
+    __slots__ = ()
+    _cache: JitCache
+
+    def clear_cache(self) -> None:
+        """Forget every program of this function."""
+        self._cache.clear()
+
+    def _cache_size(self) -> int:
+        """How many programs the function has; JAX's programs ask."""
+        padded = [len(trace.programs) for traces in self._cache.traces.values() for trace in traces]
+        return len(self._cache.specializations) + sum(padded)
+
+
 _all_caches: WeakSet[JitCache] = WeakSet()
 _all_caches_lock = lock_for_forks(threading.RLock())  # reentrant: a garbage collection may run anything
 _caches: WeakKeyDictionary[Any, dict[Hashable, JitCache]] = (

@@ -1,9 +1,9 @@
 """The hot path of `jit`: calls of a jitted function with arguments like those of an earlier call.
 
-The first call of a signature stages and compiles (`JitFunction.call_by_signature`). It leaves a record of what a call
-of this kind comes down to. The second call writes it as code, which `RepeatedCalls.__call__` tries from then on before
-anything else; a call of another kind goes the long way. Read next: `call_code.py` (the code), `jit_cache.py` (the
-records), `jit.py` (the long way).
+The first call of a signature stages and compiles (`JitFunction.call_by_signature`), or runs what is compiled
+(`Compiled.call_by_signature`). It leaves a record of what a call of this kind comes down to. The second call writes it
+as code, which `RepeatedCalls.__call__` tries from then on before anything else; a call of another kind goes the long
+way. Read next: `call_code.py` (the code), `jit_cache.py` (the records), `jit.py` (the long way).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from didax.api.call_code import call_code, kind_of
 from didax.api.jit_cache import ABSENT, JitCache, RepeatedCall
-from didax.api.specialization import Specialization
+from didax.api.specialization import Results, Specialization
 from didax.api.static import StaticArguments
 from didax.core import config, pytree
 from didax.core.avals import ShapedArray
@@ -23,6 +23,9 @@ from didax.core.primitive import current_trace_var, eager_trace
 from didax.passes.key_reuse import is_on as key_reuse_is_on
 from didax.runtime.array import ConcreteArray
 from didax.transforms.named_axes import axis_env
+
+if TYPE_CHECKING:
+    from didax.xla.compile import Executable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,7 +42,7 @@ _CODES_MAX = 4  # that are tried one after the other
 
 
 class RepeatedCalls(Generic[P, R]):
-    """A jitted function as it is called: by what it remembers of earlier calls, where that applies."""
+    """A compiled function as it is called: by what it remembers of earlier calls, where that applies."""
 
     __slots__ = ("__dict__", "__weakref__", "_buckets", "_cache", "_codes")
     _buckets: Any  # a BucketCalls, where jit got bucket=
@@ -51,15 +54,6 @@ class RepeatedCalls(Generic[P, R]):
     def call_by_signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result for any arguments."""
         raise NotImplementedError
-
-    def clear_cache(self) -> None:
-        """Forget every program of this function."""
-        self._cache.clear()
-
-    def _cache_size(self) -> int:
-        """How many programs the function has; JAX's programs ask."""
-        padded = [len(trace.programs) for traces in self._cache.traces.values() for trace in traces]
-        return len(self._cache.specializations) + sum(padded)
 
     if TYPE_CHECKING:
 
@@ -120,22 +114,27 @@ class RepeatedCalls(Generic[P, R]):
     def _run_first(self, specialization: Specialization, kind: tuple[Any, ...], leaves: list[Any]) -> Any:
         """The result of a call; those of its kind are repeated from now on, where nothing but the run is to do."""
         outs = specialization.run(leaves)
-        self._remember(specialization, kind, leaves)
+        if specialization.refs is None:
+            self._remember(specialization, kind, leaves)
         return specialization.result(outs)
 
-    def _remember(self, specialization: Specialization, kind: tuple[Any, ...], leaves: list[Any]) -> None:
-        program, state = specialization.program, kind[2]
+    def _remember(
+        self, results: Results, kind: tuple[Any, ...], leaves: list[Any], executable: Executable | None = None
+    ) -> None:
+        """Repeat calls of this kind from now on, where nothing but a run is to do: of `executable`, if there is one."""
+        program, state = results.program, kind[2]
         # See Note [What a program was staged under]
         if (
             program is None
-            or specialization.refs is not None
             or axis_env.get()
             or config.state() is not state
             or (ready := program.ready_to_run(leaves)) is None
+            or ready.executable is not (executable or ready.executable)
         ):
             return
-        executable, captured, kept, layouts = ready
         key_flow = program.key_flow if key_reuse_is_on() else None
         donated = program.donated if True in program.donated else None
-        call = RepeatedCall(executable, specialization, state, captured, donated, kept, key_flow, layouts)
+        call = RepeatedCall(
+            ready.executable, results, state, ready.captured, donated, ready.kept, key_flow, ready.layouts
+        )
         self._cache.repeated_calls.setdefault((*exact_key(kind), *map(kind_of, leaves)), call)

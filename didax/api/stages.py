@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from didax.api.call_code import call_code
 from didax.api.flat import flatten_arguments
-from didax.api.jit_cache import ABSENT, JitCache, RepeatedCall
+from didax.api.jit_cache import ABSENT, JitCache
+from didax.api.repeated_calls import RepeatedCalls
 from didax.api.specialization import Results
 from didax.core import config, pytree
 from didax.core.avals import ShapedArray, aval_of
@@ -29,7 +29,6 @@ from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.ref import Ref, RefType
 from didax.core.sharding import NamedSharding, Sharding
 from didax.core.tracing import Tracer
-from didax.passes.key_reuse import is_on as key_reuse_is_on
 from didax.passes.loops import report
 from didax.runtime.array import ConcreteArray, as_concrete, chosen_device, on_one_device
 from didax.runtime.collectives import collectives_in
@@ -436,7 +435,7 @@ def _checked_dialect(dialect: str | None) -> str:
     return dialect or "stablehlo"
 
 
-class Compiled(Stage):
+class Compiled(RepeatedCalls[..., Any], Stage):
     """A compiled program for one signature; call it with arguments of exactly that signature.
 
     Raises TypeError for arguments of other shapes, dtypes or structures, and for traced arrays: it is no longer
@@ -460,26 +459,33 @@ class Compiled(Stage):
         structs = pytree.leaves(self.out_info)
         laid = zip(structs, pytree.leaves(self.output_shardings), strict=True)
         self.out_info = pytree.unflatten(self.out_tree, [x.update(sharding=s) for x, s in laid])
-        self._cache = JitCache()  # of the codes only
-        self._was_called: set[Any] = set()  # with a first argument of these types, for which there is no code
+        self._results = Results(self.out_tree, program)
+        hides_results = len(traced.closed.out_avals) != self.out_tree.num_leaves
+        self._is_repeated = partition is None and not traced.takes_refs and not hides_results
+        self._cache = JitCache()  # of calls only
+        self._codes = self._cache.codes
 
     @property
     def out_avals(self) -> Any:
         """Types of the results, in their structure."""
         return pytree.map(operator.attrgetter("aval"), self.out_info)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        first = args[0] if args else ABSENT
-        kind = first.aval if type(first) is ConcreteArray else None
-        if current_trace_var.get() is eager_trace:
-            for code in self._cache.codes.get(kind, ()):
-                result = code(first, args[1:], kwargs)
-                if result is not ABSENT:
-                    return result
-        return self._call(kind, args, kwargs)
-
-    def _call(self, kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_by_signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result for arguments of this signature; TypeError for others."""
         leaves, tree = flatten_arguments(args, kwargs)
+        kind = (tree, (), config.state())
+        if (
+            current_trace_var.get() is eager_trace
+            and (result := self._repeat(kind, leaves, args, kwargs)) is not ABSENT
+        ):
+            return result
+        self._check(leaves, tree)
+        outs = self._traced.run(self._placed(leaves), self._program)
+        if self._is_repeated:
+            self._remember(self._results, kind, leaves, self._executable)
+        return pytree.unflatten(self.out_tree, outs)
+
+    def _check(self, leaves: list[Any], tree: Any) -> None:
         traced = [x for x in leaves if isinstance(x, Tracer)]
         if traced:
             rule = f"The compiled function {self._traced.fun_name} takes no traced arrays: it is no longer transformed."
@@ -500,37 +506,6 @@ class Compiled(Stage):
                     fix="Cast or reshape the arguments, or call the jitted function, which compiles anew.",
                 )
             )
-        results = pytree.unflatten(self.out_tree, self._traced.run(self._placed(leaves), self._program))
-        if kind in self._was_called:
-            self._write_code(kind, leaves, args, kwargs)
-        elif self._partition is None and not self._traced.takes_refs and not self._hides_results:
-            self._was_called.add(kind)
-        return results
-
-    @property
-    def _hides_results(self) -> bool:
-        return len(self._traced.closed.out_avals) != self.out_tree.num_leaves
-
-    def _write_code(
-        self, kind: Any, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        """Write calls of this kind as code, where nothing but the run is to do; see `api/repeated_calls.py`."""
-        self._was_called.discard(kind)
-        program = self._program
-        ready = program.ready_to_run(leaves)
-        if ready is None or ready.executable is not self._executable or ready.layouts is not None:
-            return
-        call = RepeatedCall(
-            ready.executable,
-            Results(self.out_tree, program),
-            config.state(),
-            ready.captured,
-            program.donated if True in program.donated else None,
-            ready.kept,
-            program.key_flow if key_reuse_is_on() else None,
-            None,
-        )
-        self._cache.codes[kind] = (call_code(call, args, kwargs, (), leaves),)
 
     def _placed(self, leaves: list[Any]) -> list[Any]:
         """The arguments where the program wants them; ValueError where the user has placed one elsewhere."""
@@ -566,7 +541,9 @@ class Compiled(Stage):
                 placed[i] = on_one_device(as_concrete(x), device)
         return placed
 
-    call = __call__
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """What a call of the object itself returns."""
+        return self(*args, **kwargs)
 
     @property
     def parts(self) -> tuple[Traced, Program, Any]:

@@ -8,7 +8,6 @@ functions that ignore NaN take the numbers before it. Read next: `reductions.py`
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -25,15 +24,16 @@ from didax.numpy import ufuncs
 from didax.numpy.promotion import ArrayLike, as_array, as_array_of, broadcast, cast, constant, inexact, no_out
 from didax.numpy.reductions import Axis, canonical_axes, cumsum, weights_over
 from didax.numpy.reductions import all as all_of
-from didax.numpy.reductions import any as any_of
 from didax.numpy.reductions import sum as array_sum
 from didax.numpy.ufuncs import isnan, where
 from didax.primitives import elementwise as el
 from didax.primitives.convert import stop_gradient_p
+from didax.primitives.gather import gather_p
 from didax.primitives.reductions import is_narrow_float
-from didax.primitives.shape import broadcast_in_dim, move_axis, reshape
-from didax.primitives.slicing import slice_axis
-from didax.primitives.sort import sort_p, take_along
+from didax.primitives.shape import move_axis, reshape
+from didax.primitives.slicing import concatenate, slice_axis
+from didax.primitives.sort import sort_p
+from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
@@ -133,35 +133,29 @@ def _interpolated(
     rows: Array, q: Array, weights: Array | None = None, *, method: str, ignore_nan: bool
 ) -> Array:
     """Return quantiles of sorted rows, in an array of shape (q.size, *rows.shape[:-1]); NaN is sorted to the end."""
-    dtype = rows.dtype
-    kept, length = rows.shape[:-1], rows.shape[-1]
-    missing = isnan(rows)
-    count = broadcast(constant(length, dtype), kept)
+    dtype, length, axis = rows.dtype, rows.shape[-1], rows.ndim - 1
+    shares = reshape(q, (q.size,))
+    count = constant(length, dtype)
     if ignore_nan:
-        count = el.sub(count, array_sum(missing, -1, dtype=dtype))
-    # All elements of a row become NaN, not the result: so the derivatives by q are NaN in both modes.
-    is_nan = (all_of if ignore_nan else any_of)(missing, -1, keepdims=True)
-    rows = where(is_nan, constant(np.nan, dtype), rows)
-    shape = (q.size, *kept)
-    spread = functools.partial(_spread, shape=shape)
-    shares, last = broadcast_in_dim(reshape(q, (q.size,)), shape, (0,)), spread(ufuncs.maximum(count - 1, 0))
-    stacked = spread(rows)
+        count = el.sub(count, array_sum(isnan(rows), -1, dtype=dtype, keepdims=True))
+    # Elements become NaN, not the result: so the derivatives by q are NaN in both modes.
+    start = 0 if ignore_nan else length - 1
+    is_nan = isnan(slice_axis(rows, start, start + 1, axis))
+    elements = lambda place: where(is_nan, constant(np.nan, dtype), _elements_at(rows, place))
+    last = ufuncs.maximum(count - 1, 0)
     if weights is not None:
-        place, usable = _place_by_weight(shares, weights, missing)
-        return where(usable, _elements_at(stacked, ufuncs.minimum(place, last)), constant(np.nan, dtype))
-    if method == _OF_WEIGHTS:
-        place = el.sub(el.ceil(el.mul(shares, spread(count))), 1)
-        return where(isnan(shares), shares, _elements_at(stacked, ufuncs.clip(place, 0, last)))
-    place = el.mul(shares, last)
-    low = el.floor(place)
-    below, above = _elements_at(stacked, low), _elements_at(stacked, ufuncs.minimum(el.ceil(place), last))
-    return _METHODS[method](below, above, el.sub(place, low), where)
-
-
-def _spread(x: Array, shape: tuple[int, ...]) -> Array:
-    """What belongs to each row, for each quantile of it."""
-    inner = x.shape[len(shape) - 1 :]
-    return broadcast_in_dim(x, (*shape, *inner), tuple(range(1, len(shape) + len(inner))))
+        place, usable = _place_by_weight(shares, weights, isnan(rows))
+        found = where(usable, elements(ufuncs.minimum(place, last)), constant(np.nan, dtype))
+    elif method == _OF_WEIGHTS:
+        place = el.ceil(ufuncs.multiply(shares, count)) - 1
+        found = where(isnan(shares), shares, elements(ufuncs.clip(place, 0, last)))
+    else:
+        place = ufuncs.multiply(shares, last)
+        low = el.floor(place)
+        both = elements(concatenate([low, ufuncs.minimum(el.ceil(place), last)], low.ndim - 1))
+        below, above = (slice_axis(both, i, i + q.size, axis) for i in (0, q.size))
+        found = _METHODS[method](below, above, el.sub(place, low), where)
+    return move_axis(found, axis, 0)
 
 
 def _place_by_weight(shares: Array, weights: Array, missing: Array) -> tuple[Array, Array]:
@@ -173,22 +167,32 @@ def _place_by_weight(shares: Array, weights: Array, missing: Array) -> tuple[Arr
     weights = stop_gradient_p.bind(weights)
     valid = el.and_(el.ge(weights, 0), el.is_finite(weights))
     sums = cumsum(where(el.and_(valid, el.not_(missing)), weights, 0), -1)
-    total = reshape(slice_axis(sums, sums.shape[-1] - 1, sums.shape[-1], sums.ndim - 1), sums.shape[:-1])
-    usable = el.and_(all_of(valid, -1), ufuncs.greater(total, 0))
-    goal = el.mul(shares, _spread(total, shares.shape))
-    sums = _spread(sums, shares.shape)
-    goal = broadcast_in_dim(goal, sums.shape, tuple(range(goal.ndim)))
-    is_below = el.or_(el.lt(sums, goal), el.eq(sums, 0))
-    place = array_sum(is_below, -1, dtype=shares.dtype)
-    return place, el.and_(_spread(usable, shares.shape), el.eq(shares, shares))
+    total = slice_axis(sums, sums.shape[-1] - 1, sums.shape[-1], sums.ndim - 1)
+    usable = el.and_(all_of(valid, -1, keepdims=True), ufuncs.greater(total, 0))
+    goal = ufuncs.multiply(shares, total)
+    sums, goal = reshape(sums, (*sums.shape[:-1], 1, sums.shape[-1])), reshape(goal, (*goal.shape, 1))
+    is_below = ufuncs.logical_or(ufuncs.less(sums, goal), ufuncs.equal(sums, 0))
+    return array_sum(is_below, -1, dtype=shares.dtype), ufuncs.logical_and(usable, el.eq(shares, shares))
 
 
 def _elements_at(rows: Array, place: Array) -> Array:
-    last = rows.shape[-1] - 1
+    """The elements of each row at its places, or at places that are those of all rows."""
+    axis = rows.ndim - 1
+    last = rows.shape[axis] - 1
     dtype = np.dtype(np.int64 if isinstance(last, int) and last >= 2**31 else np.int32)
     index = ufuncs.clip(cast(place, dtype), 0, last)
-    picked = take_along(rows, reshape(index, (*index.shape, 1)), rows.ndim - 1)
-    return reshape(picked, place.shape)
+    own = tuple(range(place.ndim - 1))  # axes of rows with their own places
+    kept = () if own else rows.shape[:-1]
+    return gather_p.bind(
+        rows,
+        reshape(index, (*index.shape, 1)),
+        dimension_numbers=GatherDimensionNumbers(tuple(range(len(kept))), (axis,), (axis,), own, own),
+        slice_sizes=(*(kept or (1,) * axis), 1),
+        mode=GatherScatterMode.PROMISE_IN_BOUNDS,
+        fill_value=None,
+        indices_are_sorted=False,
+        unique_indices=False,
+    )
 
 
 @evaluated_whole

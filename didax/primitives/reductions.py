@@ -166,8 +166,10 @@ class LogicalReduction(Reduction):
 # Other lanes that divide a row beat 16 with a rest, which XLA copies: (10000, 100) 0.43 -> 0.23, (1000, 1050) 0.65 ->
 # 0.18, the softmax of (10000, 100) 2.4 -> 1.8. XLA computes an operand within the loop of its extremum only where the
 # loop takes at most 32 steps, so more than 32 rows of lanes are blocks, too: (1000, 1000) |x| 0.48 -> 0.20, JAX 0.29,
-# exp(x) 0.89 -> 0.62, 0.60; their columns 0.43 -> 0.14, 0.21, and 0.91 -> 0.58, 0.61. Integers are left in one loop:
-# (1000, 1000) int32 in blocks 1.0, without 0.13, JAX 0.90, NumPy 0.11; uint8 in lanes 1.2, by XLA 0.06.
+# exp(x) 0.89 -> 0.62, 0.60; their columns 0.43 -> 0.14, 0.21, and 0.91 -> 0.58, 0.61. For the same reason blocks and
+# lanes stay two axes in the second step: as one of more than 32 elements they would be reduced in two more. Integers
+# are left in one loop: (1000, 1000) int32 in blocks 1.0, without 0.13, JAX 0.90, NumPy 0.11; uint8 in lanes 1.2, by
+# XLA 0.06.
 
 _FLOAT32 = np.dtype(np.float32)
 _LANES = (32, 16, 8)  # several vectors, which hide each other's latency
@@ -199,7 +201,7 @@ def lower_extremum(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) ->
     if outer:
         x, first = _apart(ctx, _reduce_outer(ctx, x, outer, op, init)), first - len(outer)
     found = _reduce_to_lanes(ctx, ctx.reshape(x, (*x.aval.shape[:first], row)), op, init)
-    return _reduce(ctx, _apart(ctx, found), [first], op, init)
+    return _reduce(ctx, _apart(ctx, found), range(first, found.aval.ndim), op, init)
 
 
 def as_ordered_integers(ctx: Any, x: Any, op: str, extremum: Any) -> Any:
@@ -225,7 +227,7 @@ def ordered_integer(value: Any, dtype: np.dtype[Any]) -> int:
 
 
 def _reduce_to_lanes(ctx: Any, x: Any, op: str, init: Any) -> Any:
-    """The extremum of every `lanes`-th element of each row, followed by the elements that no lane has."""
+    """The extrema of each row's lanes, of its blocks' lanes, or of lanes, followed by the elements that no lane has."""
     *shape, row = x.aval.shape
     axis = len(shape)
     if row >= _LONG and (cut := cut_row(row, lanes=32, rows=32)) is not None:
@@ -235,8 +237,7 @@ def _reduce_to_lanes(ctx: Any, x: Any, op: str, init: Any) -> Any:
     left, rows = row % lanes, row // lanes
     height = next((n for n in _HEIGHTS if rows % n == 0), 0)
     if not left and lanes in _LANES and 0 < height < rows and dtypes.is_float(x.aval.dtype):
-        found = _reduce(ctx, ctx.reshape(x, (*shape, rows // height, height, lanes)), [axis + 1], op, init)
-        return ctx.reshape(found, (*shape, row // height))
+        return _reduce(ctx, ctx.reshape(x, (*shape, rows // height, height, lanes)), [axis + 1], op, init)
     whole = ctx.slice_axis(x, 0, row - left, axis) if left else x
     found = _reduce(ctx, ctx.reshape(whole, (*shape, rows, lanes)), [axis], op, init)
     if not left:

@@ -1,11 +1,12 @@
 """Which of XLA's options a program is compiled with, where its user chooses none.
 
 LLVM writes a loop of few steps out as that many copies of its body, and then spends most of the time of compiling on
-the copies. A program whose arrays are all small takes microseconds either way, so its loops stay loops: it compiles in
-0.45 to 0.8 of the time, and runs about as fast. Large arrays keep the copies, which some of the library's own lowerings
-rely on (the maximum of 10,000,000 elements takes 2.6 times as long without); arithmetic, moves and sums of numbers do
-not, so their arrays may be larger. Loops that are compiled as one function keep the copies, too, because their steps
-are repeated many times. docs/design/compiling.md has the measurements.
+the copies. A program whose arrays are all small takes microseconds either way, so its loops stay loops: it compiles
+in 0.45 to 0.8 of the time, and runs about as fast. Large arrays keep the copies, which some of the library's own
+lowerings rely on (the maximum of 10,000,000 elements takes 2.6 times as long without); arithmetic, moves and sums of
+numbers do not, so their arrays may be larger. Loops that are compiled as one function keep the copies, too, because
+their steps are repeated many times; where products with vectors are most of a step, it is faster without.
+docs/design/compiling.md has the measurements.
 Read next: `xla/compile.py`.
 """
 
@@ -16,6 +17,7 @@ from typing import Any
 from didax.core.dtypes import is_integer
 from didax.core.jaxpr import Eqn, Jaxpr
 from didax.passes.loops.one_function import is_small, one_function_p
+from didax.passes.loops.rows import product_of
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.control_flow.while_loop import while_p
 from didax.primitives.convert import convert_element_type_p, iota_p
@@ -30,6 +32,7 @@ from didax.xla.platforms import platform
 
 SMALL = 4096  # elements
 PLAIN = 32768  # elements, for what gains nothing by copies of the bodies of loops
+PRODUCTS = 256  # multiplications in the products of a step, from which on a loop of one function gains, too
 _LOOPS = (scan_p, while_p)
 _PLAIN = (conv_general_dilated_p, convert_element_type_p, iota_p, random_bits_p)
 
@@ -52,7 +55,8 @@ def _is_of_small_arrays(eqn: Eqn) -> bool:
     It computes convolutions, too, but in one order of axes, which loops of XLA's bring about; so they do for products
     of arrays of more axes.
     """
-    if eqn.primitive is one_function_p or (eqn.primitive in _LOOPS and is_small(eqn)):
+    is_one_function = eqn.primitive is one_function_p or (eqn.primitive in _LOOPS and is_small(eqn))
+    if is_one_function and sum(map(_multiplications, eqn.jaxprs)) < PRODUCTS:
         return False
     if inner := eqn.jaxprs:
         return all(map(_has_small_arrays, inner))
@@ -63,6 +67,13 @@ def _is_of_small_arrays(eqn: Eqn) -> bool:
     read = () if eqn.primitive.moves_elements else eqn.invars  # a slice reads no more than it returns
     limit = PLAIN if _is_plain(eqn) else SMALL
     return all([_is_at_most(limit, x) for x in (*read, *eqn.outvars)])
+
+
+@cached_on_jaxpr
+def _multiplications(jaxpr: Jaxpr) -> int:
+    """How many multiplications the products of a jaxpr take, without what loops repeat."""
+    own = [product_of(eqn).size for eqn in jaxpr.eqns if eqn.primitive is dot_general_p]
+    return sum(own) + sum([_multiplications(inner) for eqn in jaxpr.eqns for inner in eqn.jaxprs])
 
 
 def _is_at_most(limit: int, x: Any) -> bool:

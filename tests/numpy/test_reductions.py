@@ -287,3 +287,16 @@ def test_both_modes_agree_on_a_quantile_of_nan_by_its_share(q: float) -> None:
     for f in (lambda q: dnp.quantile(x, q), lambda q: dnp.nanquantile(x, q)):
         reverse, forward = dx.grad(f)(q), dx.jvp(f, (q,), (1.0,))[1]
         np.testing.assert_array_equal(np.asarray(reverse), np.asarray(forward))
+
+
+@pytest.mark.parametrize("name, gathered", [("quantile", "2"), ("nanquantile", "5,2")])
+def test_quantiles_read_their_neighbours_at_once(name: str, gathered: str) -> None:
+    """At places that are those of all rows where none ignores NaN; repeated shares add to one element's derivative."""
+    x, q = np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32), np.array([0.3, 0.3], "f")
+    f = lambda x: getattr(dnp, name)(x, q, axis=0)
+    jaxpr = dx.make_jaxpr(f)(x).jaxpr
+    gathers = [eqn for eqn in jaxpr.eqns if eqn.primitive.name == "gather"]
+    assert len(gathers) == 1 and max(v.aval.size for eqn in jaxpr.eqns for v in eqn.outvars) <= x.size
+    assert str(gathers[0].invars[1].aval) == f"int32[{gathered.replace('2', '4')},1]"
+    slope = dx.grad(lambda x: f(x).sum())(x)
+    np.testing.assert_allclose(np.sort(slope, 0)[-2:], [[0.2] * 5, [1.8] * 5], rtol=1e-5)

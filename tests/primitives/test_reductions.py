@@ -14,6 +14,7 @@ import didax.numpy as dnp
 from didax import lax
 from didax.xla.text import Module
 from tests.checks import assert_close, check_grads
+from tests.quickly import AS_USERS
 
 TIES = np.float32([[1, 3, 3], [2, 2, 2], [-0.0, 0.0, -1]])
 
@@ -195,6 +196,13 @@ def test_extrema_of_computed_values_are_taken_in_blocks(shape: Any, axes: Any, b
         assert f"tensor<{blocks}xf32>" in program.lower(x).as_text()
         np.testing.assert_array_equal(program(x), numpys(abs(x) * 2, axis=axes))
         assert program.lower(x).compile().memory_analysis().temp_size_in_bytes < x.nbytes
+
+
+@pytest.mark.cpu
+def test_blocks_and_lanes_are_reduced_together() -> None:
+    """XLA would reduce an axis of more than 32 elements in two steps more, each a kernel to compile."""
+    compiled = dx.jit(lambda x: x.max(-1)).lower(np.zeros((7, 1000), np.float32)).compile(AS_USERS)
+    assert compiled.as_text().count(" fusion(") <= 2 and "reduce-window" not in compiled.as_text()
 
 
 def test_the_extreme_zero_of_a_long_row_has_its_sign() -> None:

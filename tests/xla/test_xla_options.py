@@ -109,6 +109,20 @@ def test_the_steps_of_a_loop_count_not_what_it_stacks():
 
 
 @pytest.mark.cpu
+def test_loops_of_one_function_whose_steps_are_products_are_not_written_out():
+    """Products of few rows are products with vectors there, each a loop that is long enough."""
+
+    def run(w, xs):
+        return lax.scan(lambda h, x: (dnp.tanh(h @ w + x), None), xs[0], xs)[0].sum()
+
+    for width, options in ((16, NOT_UNROLLED), (8, {})):
+        for rows in ((), (4,)) if options else ((),):
+            args = np.ones((width, width), np.float32), np.ones((30, *rows, width), np.float32)
+            assert chosen(run, *args) == options
+            assert chosen(dx.grad(run), *args) == options
+
+
+@pytest.mark.cpu
 def test_the_option_reaches_xla_and_the_user_decides():
     x = np.linspace(-1, 1, 512, dtype=np.float32).reshape(4, 8, 16)
     lowered = dx.jit(nn_of).lower(x)
