@@ -152,6 +152,15 @@ def test_densities_of_float32_numbers_are_rounded_once() -> None:
     np.testing.assert_allclose(dx.vmap(slope)(z, positive), wanted, 1e-5, 1e-30)
 
 
+def test_operands_of_several_shapes_broadcast() -> None:
+    k, n, loc = np.float32([[0], [2]]), np.float32([4, 7, 9]), np.float32([1, 2])
+    for name in ("logpmf", "pmf"):
+        ours, theirs = [getattr(lib.binom, name) for lib in (stats, scipy.stats)]
+        for call in (ours, dx.jit(ours)):
+            np.testing.assert_allclose(call(k, n, 0.3), theirs(k, n, 0.3), 1e-6)
+    assert stats.poisson.entropy(np.float32([[3], [4], [5]]), loc).shape == (3, 2)
+
+
 def test_densities_vanish_and_end_as_before_they_are_rounded() -> None:
     pdf = stats.norm.pdf
     np.testing.assert_array_equal(pdf(np.float32([INF, -INF, NAN, 1e30])), [0, 0, NAN, 0])

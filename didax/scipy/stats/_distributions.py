@@ -169,7 +169,7 @@ def discrete(
         if kind == "ppf":
             return _public(name, kind, ["q", *names], {}, formulas[kind])
         if kind == "entropy":
-            return _public(name, kind, names, {"loc": 0}, lambda *args: formulas[kind](*args[:-1]))
+            return _public(name, kind, names, {"loc": 0}, functools.partial(_of_any_place, formulas[kind]))
         function = functools.partial(of_value, kind, _standard(kind, formulas))
         if kind == "pmf" and name in POWERS:
             in_double = functools.partial(of_value, kind, lambda *args: value_of(POWERS[name](*args)))
@@ -210,6 +210,12 @@ def _beyond(is_beyond: Any, at_infinity: Any, end: Any) -> Any:
     if _is_known(end):
         return at_infinity if math.isinf(end) else is_beyond
     return is_beyond | at_infinity
+
+
+def _of_any_place(formula: Formula, *args: Any) -> Any:
+    """A function of the shapes, for each location."""
+    *shapes, loc = args
+    return dnp.broadcast_arrays(formula(*shapes), loc)[0]
 
 
 def _is_moved(loc: Any, scale: Any) -> bool:
