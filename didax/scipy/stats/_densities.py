@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import didax.numpy as dnp
+from didax.api.jit import jit
+from didax.api.whole_functions import by_numpy
 from didax.core.array_ops import instantiate
+from didax.core.avals import ShapedArray
 from didax.numpy.ufunc import ufunc
 from didax.passes.sparsity import Dependence, stretched, union
 from didax.primitives import gamma_in_double as double
@@ -34,6 +38,7 @@ from didax.transforms.jvp import jvp_flat
 from didax.xla.lowering import lower_function
 
 Formula = Callable[..., Any]
+_shape_of = operator.attrgetter("shape")
 _LOG2_E = 1 / math.log(2)
 
 
@@ -45,12 +50,21 @@ class Density(Elementwise):
 
     def __init__(self) -> None:
         super().__init__(
-            "density", 1, hlo="density", eager=None, accepts="f", jvp=[self.jvp], lower=self._written
+            "density",
+            1,
+            hlo="density",
+            eager=self._computed,
+            accepts="f",
+            jvp=[self.jvp],
+            lower=self._written,
         )
         self.formulas: dict[str, tuple[Formula, Formula, tuple[int, ...]]] = {}
 
     def _written(self, ctx: Any, *xs: Any, of: str, moved: bool) -> Any:
         return lower_function(ctx, self._value(of, moved), xs)[0]
+
+    def _computed(self, *xs: Any, of: str, moved: bool) -> Any:
+        return _numpy_function(self._value(of, moved), xs[0].dtype, *map(_shape_of, xs))(*xs)[0]
 
     @functools.cache  # noqa: B019, one object: programs are found again by their function
     def _value(self, of: str, moved: bool) -> Formula:
@@ -73,6 +87,13 @@ class Density(Elementwise):
 
 
 density_p = Density()
+
+
+@functools.lru_cache(maxsize=1024)
+def _numpy_function(value: Formula, dtype: np.dtype[Any], *shapes: Any) -> Callable[..., list[Any]]:
+    """A density of small arrays: a program takes as long to run, and must be compiled."""
+    found = by_numpy(lambda *xs: [value(*xs)], [ShapedArray(shape, dtype) for shape in shapes])
+    return found or (lambda *xs: [np.asarray(jit(value)(*xs))])
 
 
 def value_of(power: Power) -> Any:
