@@ -109,7 +109,7 @@ def rows(mp: Any) -> list[Row]:
 
 
 def distributions(mp: Any) -> list[Row]:
-    """The table of distributions: their tails, where a difference from 1 would lose the digits."""
+    """The table of distributions: their densities, and their tails, where a difference from 1 would lose the digits."""
     below = lambda x: mp.erfc(-x / mp.sqrt(2)) / 2
     between = lambda a, b: below(-a) - below(-b) if a > 0 else below(b) - below(a)
     trunc_logpdf = lambda x: -x * x / 2 - mp.log(2 * mp.pi) / 2 - mp.log(between(mp.mpf(5), mp.mpf(8)))
@@ -139,7 +139,13 @@ def distributions(mp: Any) -> list[Row]:
         Row("beta.logcdf", lambda x, a, b: mp.log(beta_below(x, a, b)), ((0.01, 0.5), (0.5, 10.0), (0.5, 10.0)),
             stats.beta.logcdf, 1),
         Row("t.logpdf", t_logpdf, ((-20.0, 20.0), (0.5, 30.0)), stats.t.logpdf, 1),
+        Row("norm.pdf", mp.npdf, ((-13.0, 13.0),), stats.norm.pdf),
+        Row("gamma.pdf", lambda x, a: x ** (a - 1) * mp.exp(-x) / mp.gamma(a), ((1e-3, 80.0, "log"), (0.5, 20.0)),
+            stats.gamma.pdf),
+        Row("vonmises.pdf", lambda x, k: mp.exp(von_mises(x, k)), ((-3.0, 3.0), (0.1, 100.0)), stats.vonmises.pdf),
         Row("vonmises.logpdf", von_mises, ((-3.0, 3.0), (0.1, 100.0)), stats.vonmises.logpdf, 1),
+        Row("poisson.pmf", lambda k, mu: mp.exp(poisson(k, mu)), ((0.0, 60.0), (0.5, 40.0)),
+            lambda k, mu: stats.poisson.pmf(dnp.floor(k), mu)),
         Row("poisson.logpmf", poisson, ((0.0, 60.0), (0.5, 40.0)), logpmf, 1),
     ]  # fmt: skip
 

@@ -86,6 +86,24 @@ np.testing.assert_allclose(found, np.load(Path(sys.argv[1], "want.npy")), rtol=1
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
 
 
+@pytest.mark.ci
+def test_another_process_finds_the_densities_of_a_program_of_symbolic_shapes(tmp_path: Path) -> None:
+    """Their operation is in a module that no process loads before it is asked for."""
+    n = export.symbolic_shape("n")
+    density = dx.jit(lambda x, scale: dx.scipy.stats.norm.pdf(x, 0, scale))
+    types = dx.ShapeDtypeStruct(n, "float32"), dx.ShapeDtypeStruct((), "float32")
+    (tmp_path / "f.bin").write_bytes(export.export(density)(*types).serialize(vjp_order=1))
+    program = """
+import sys, numpy as np, didax as dx
+from pathlib import Path
+f = dx.export.deserialize(Path(sys.argv[1], "f.bin").read_bytes())
+x = np.ones(3, "float32")
+np.testing.assert_allclose(f.call(x, np.float32(2)), 0.1760327, rtol=1e-6)
+np.testing.assert_allclose(dx.grad(lambda s: f.call(x, s)[0])(np.float32(2)), -0.0660122, rtol=1e-5)
+"""
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
+
+
 HERE = Path(__file__).parent / "exported"
 
 

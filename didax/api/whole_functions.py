@@ -194,6 +194,16 @@ def _staged(function: Any, arrays: Sequence[Any], tree: Any) -> _Whole | None:
         return None
 
 
+def by_numpy(
+    function: Callable[..., list[Any]], avals: Sequence[ShapedArray]
+) -> Callable[..., list[Any]] | None:
+    """A function of NumPy values of these types, by the NumPy rules of its operations; None where one has none."""
+    jaxpr, captured = trace_to_jaxpr(function, avals)
+    jaxpr, _ = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars), keep_inputs=True)
+    whole = _of_jaxpr(jaxpr, captured, None)
+    return None if whole is None or whole.runs_programs else whole.compute
+
+
 def _constant(leaves: list[ConcreteArray], tree: Any) -> _Whole | None:
     """What calls without arrays come down to: copies of small results, since results may be donated."""
     avals = [y.aval for y in leaves]

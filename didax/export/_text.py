@@ -241,4 +241,5 @@ def _parsed(text: str, size: Callable[[str], Any]) -> Jaxpr:
             raise
     for module in pkgutil.walk_packages(primitives.__path__, f"{primitives.__name__}."):
         importlib.import_module(module.name)  # some are loaded on first use
+    importlib.import_module("didax.scipy.stats")  # which has one more
     return read_jaxpr(text, size)

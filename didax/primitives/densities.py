@@ -275,7 +275,7 @@ log_t_density_by_freedom = composed(
 )
 log_t_density = composed(
     "log_t_density",
-    in_float64(double.log_t_density),
+    in_float64(lambda z, df: double.logarithm_of(double.t_density(z, df))),
     lambda t, y, z, df: mul(t, in_float64(double.t_density_slope)(z, df)),
     lambda t, y, z, df: mul(t, log_t_density_by_freedom(z, df)),
 )

@@ -130,7 +130,7 @@ def turn(x: Any) -> tuple[Any, Any]:
     return mul(sine_of_turn(z), sign), mul(sine_of_turn(sub(0.5, abs_(z))), sign)
 
 
-def _sine_of_turns(x: Any, y: Any = None) -> Any:
+def sine_of_turns(x: Any, y: Any = None) -> Any:
     """sin(pi x), or sin(pi (x + y)), of numbers whose sum may be rounded."""
     whole = _whole(x)
     z = sub(x, whole)
@@ -156,7 +156,7 @@ def gamma(x: Any) -> Any:
     """Gamma(x); NaN at the negative integers, where its sign is not known."""
     size = abs_(x)
     value = _positive_gamma(size)
-    mirrored = ratio(-math.pi, mul(mul(_sine_of_turns(size), value), size))
+    mirrored = ratio(-math.pi, mul(mul(sine_of_turns(size), value), size))
     mirrored = where(eq(size, _whole(size)), like(math.nan, x), mirrored)
     value = where(lt(x, 0), mirrored, value)
     return where(eq(x, 0), div(1, x), where(eq(x, x), value, x))
@@ -184,7 +184,7 @@ def beta(a: Any, b: Any) -> tuple[Any, Power]:
     q = where(below, where(both, sub(1, b), sub(1, total)), where(negative, total, b))
     p, q = min_(p, q), max_(p, q)
     size = _positive_beta(p, q, add(p, q))
-    of_a, of_b, of_total = _sine_of_turns(a), _sine_of_turns(b), _sine_of_turns(a, b)
+    of_a, of_b, of_total = sine_of_turns(a), sine_of_turns(b), sine_of_turns(a, b)
     over = where(negative, where(below, of_total, like(math.pi, a)), like(1, a))
     over = where(both, mul(over, math.pi), over)
     under = where(negative, of_a, like(1, a))
@@ -219,8 +219,8 @@ def poch(over: Any, under: Any, difference: Any) -> tuple[Any, Power]:
     factor = where(alike, ratio(size, steps), ratio(2 * math.pi, mul(steps, size)))
     # That was Gamma(p) / Gamma(q), or Gamma(p) Gamma(q) where one of them is mirrored.
     exponent, factor = where(mirrored, neg(exponent), exponent), where(mirrored, div(1, factor), factor)
-    of_over = where(mirrored, _sine_of_turns(over), like(1, p))
-    of_under = where(other, _sine_of_turns(under), like(1, p))
+    of_over = where(mirrored, sine_of_turns(over), like(1, p))
+    of_under = where(other, sine_of_turns(under), like(1, p))
     sines = ratio(of_under, of_over)
     scale = where(alike, like(1, p), where(mirrored, like(math.pi, p), like(1 / math.pi, p)))
     sign = where(lt(sines, 0), like(-1, p), like(1, p))
@@ -371,8 +371,8 @@ def binomial(a: Any, b: Any, x: Any, drop: int = 0) -> Power:
     return Power(mul(factor, total) if drop else factor, exponent)
 
 
-def log_t_density(z: Any, df: Any) -> Any:
-    """The logarithm of Student's density of df > 0 degrees of freedom at z."""
+def t_density(z: Any, df: Any) -> Power:
+    """Student's density of df > 0 degrees of freedom at z."""
     df = min_(df, like(_VAST, df))
     half = mul(df, 0.5)
     low, high = add(half, _SHIFT), add(half, _SHIFT + 0.5)
@@ -384,7 +384,7 @@ def log_t_density(z: Any, df: Any) -> Any:
     factor = mul(_steps(half), div(1, mul(_steps(add(half, 0.5)), sqrt(mul(df, math.pi)))))
     ratio_ = mul(square(z), div(1, df))
     power = mul(mul(add(df, 1), 0.5), logarithm2(add(ratio_, 1), ratio_))
-    return mul(sub(add(logarithm2(factor), exponent), power), math.log(2))
+    return Power(factor, sub(exponent, power))
 
 
 def t_density_slope(z: Any, df: Any) -> Any:

@@ -65,7 +65,8 @@ def _quotient(mass: tuple[Any, Any], whole: tuple[Any, Any]) -> Any:
     return sub(sub(s, s_whole), mul(mul(sub(m, m_whole), add(m, m_whole)), 0.5))
 
 
-def _log_density(z: Any, a: Any, b: Any) -> Any:
+def log_density_in_double(z: Any, a: Any, b: Any) -> Any:
+    """log(phi(z) / (Phi(b) - Phi(a))), of float64 arrays."""
     z = max_(min_(z, like(_VAST, z)), like(-_VAST, z))
     return _quotient((z, like(-0.5 * math.log(2 * math.pi), z)), _Masses(a, b).mass(0, 1))
 
@@ -81,14 +82,14 @@ def _log_share(z: Any, a: Any, b: Any) -> Any:
 
 density = composed(
     "truncated_normal_density",
-    in_float64(lambda z, a, b: exponential2(mul(_log_density(z, a, b), 1 / _LOG2), 1000.0)),
+    in_float64(lambda z, a, b: exponential2(mul(log_density_in_double(z, a, b), 1 / _LOG2), 1000.0)),
     lambda t, y, z, a, b: neg(mul(t, mul(y, z))),
     lambda t, y, z, a, b: mul(t, mul(y, density(a, a, b))),
     lambda t, y, z, a, b: neg(mul(t, mul(y, density(b, a, b)))),
 )
 log_density = composed(
     "truncated_normal_log_density",
-    in_float64(_log_density),
+    in_float64(log_density_in_double),
     lambda t, y, z, a, b: neg(mul(t, z)),
     lambda t, y, z, a, b: mul(t, density(a, a, b)),
     lambda t, y, z, a, b: neg(mul(t, density(b, a, b))),

@@ -70,10 +70,11 @@ def _kept(mode: str, m: int, n: int) -> tuple[int, int]:
     return ((n - 1) // 2, m) if mode == "same" else (min(m, n) - 1, abs(m - n) + 1)
 
 
-def _check_valid(name: str, x: Any, y: Any, mode: str) -> None:
+def _check_valid(name: str, x: Any, y: Any, mode: str, along: Sequence[int] | None = None) -> None:
+    """In mode 'valid' one operand has to lie within the other, along all axes or those that are convolved."""
     check_choice(name, "mode", mode, "full", "same", "valid")
-    larger = [m >= n for m, n in zip(x.shape, y.shape, strict=True)]
-    if mode == "valid" and not (all(larger) or not any(m > n for m, n in zip(x.shape, y.shape, strict=True))):
+    pairs = [(x.shape[a], y.shape[a]) for a in (range(x.ndim) if along is None else along)]
+    if mode == "valid" and any(m < n for m, n in pairs) and any(m > n for m, n in pairs):
         fix = "Use mode='same' or 'full'."
         rule = f"In mode 'valid' of {name} one operand is at least as long as the other along every axis."
         raise ArgumentError(message(rule, f"in1: {x.aval}, in2: {y.aval}", fix=fix))
@@ -242,7 +243,7 @@ def fftconvolve(
     x, y = [dnp.asarray(v) for v in promote_dtypes("fftconvolve", in1, in2, to_inexact=True)]
     x, y = _of_one_rank("fftconvolve", x.astype(x.dtype), y.astype(y.dtype))
     along = sorted(set(canonical_axes("fftconvolve", axes, x.ndim)))
-    _check_valid("fftconvolve", x, y, mode)
+    _check_valid("fftconvolve", x, y, mode, along)
     broadcast_shapes(
         "fftconvolve", [tuple(n for a, n in enumerate(v.shape) if a not in along) for v in (x, y)]
     )

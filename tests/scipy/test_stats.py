@@ -116,6 +116,70 @@ LARGE: dict[str, list[tuple[tuple[float, ...], float]]] = {
 }  # fmt: skip
 
 
+def test_densities_of_float32_numbers_are_rounded_once() -> None:
+    """Also moved, in the tails, and their derivatives; where the exponential of a rounded logarithm loses digits."""
+    z = np.concatenate([RNG.normal(size=60) * 3, RNG.uniform(-12, 12, 60)]).astype("float32")
+    positive, shape = abs(z) + np.float32(1e-3), RNG.uniform(0.3, 40, 120).astype("float32")
+    share, other = [RNG.uniform(0.02, 0.98, 120).astype("float32") for _ in range(2)]
+    count = RNG.integers(0, 60, 120).astype("float32")
+    more, loc, scale = count + RNG.integers(0, 60, 120).astype("float32"), np.float32(0.3), np.float32(1.7)
+    circle = RNG.uniform(-3, 3, 120).astype("float32")
+    cases: dict[str, tuple[Any, ...]] = {
+        "norm": (z,), "laplace": (z,), "logistic": (z,), "gumbel_l": (z / 3,), "gumbel_r": (z / 3,), "cauchy": (z,),
+        "t": (z, shape), "gennorm": (z / 4, shape / 20), "expon": (positive,), "gamma": (positive, shape),
+        "chi2": (positive, shape), "pareto": (positive + 1, shape), "beta": (share, shape, positive),
+        "truncnorm": (z, z - positive, z + share), "vonmises": (circle, shape), "wrapcauchy": (circle + 3, share),
+        "geom": (count + 1, other), "poisson": (count, shape), "binom": (count, more, share),
+        "nbinom": (count, shape, share), "betabinom": (count, more, shape, positive),
+    }  # fmt: skip
+    calls: list[tuple[str, Any, tuple[Any, ...]]] = []
+    for name, args in cases.items():
+        kind = "pmf" if hasattr(getattr(stats, name), "pmf") else "pdf"
+        calls.append((name, kind, args))
+        if kind == "pdf" and name != "gamma":
+            calls.append((name, kind, (args[0] * scale + loc, *args[1:], loc, scale)))
+    found = dx.jit(
+        lambda every: [getattr(getattr(stats, n), k)(*x) for (n, k, _), x in zip(calls, every, strict=True)]
+    )
+    for (name, kind, args), value in zip(calls, found([args for *_, args in calls]), strict=True):
+        reference = getattr(getattr(scipy.stats, name), kind)(*[np.float64(x) for x in args])
+        np.testing.assert_allclose(
+            value, reference, 4e-7 if name == "vonmises" else 7e-8, 2e-38, err_msg=name
+        )
+    for name in ("norm", "gamma", "vonmises"):  # NumPy evaluates small arrays, but for the last one
+        density = getattr(stats, name).pdf
+        np.testing.assert_allclose(density(*cases[name]), dx.jit(density)(*cases[name]), 1.2e-7, 1e-37)
+    slope = dx.grad(lambda x, s: stats.norm.pdf(x, 0.3, s), (0, 1))
+    with dx.enable_x64(True):
+        wanted = dx.vmap(slope)(np.float64(z), np.float64(positive))
+    np.testing.assert_allclose(dx.vmap(slope)(z, positive), wanted, 1e-5, 1e-30)
+
+
+def test_operands_of_several_shapes_broadcast() -> None:
+    k, n, loc = np.float32([[0], [2]]), np.float32([4, 7, 9]), np.float32([1, 2])
+    for name in ("logpmf", "pmf"):
+        ours, theirs = [getattr(lib.binom, name) for lib in (stats, scipy.stats)]
+        for call in (ours, dx.jit(ours)):
+            np.testing.assert_allclose(call(k, n, 0.3), theirs(k, n, 0.3), 1e-6)
+    assert stats.poisson.entropy(np.float32([[3], [4], [5]]), loc).shape == (3, 2)
+
+
+def test_densities_vanish_and_end_as_before_they_are_rounded() -> None:
+    pdf = stats.norm.pdf
+    np.testing.assert_array_equal(pdf(np.float32([INF, -INF, NAN, 1e30])), [0, 0, NAN, 0])
+    assert pdf(np.float32(1e-30), 0.0, np.float32(1e-30)) == np.float32(
+        np.exp(-0.5) / np.sqrt(2 * np.pi) * 1e30
+    )
+    np.testing.assert_array_equal(stats.gamma.pdf(0.0, np.float32([0.5, 1, 2, -1])), [INF, 1, 0, NAN])
+    np.testing.assert_array_equal(
+        stats.binom.pmf(np.float32([0, 3, 2, 4, 1.5]), 3, np.float32([0, 1, 1, 0.5, 0.5])), [1, 1, 0, 0, 0]
+    )
+    assert np.isnan(stats.vonmises.pdf(0.5, np.float32(INF)))
+    far = np.float32(1e20)
+    wanted = np.exp(3 * np.cos(np.float64(far)) - 3) / (2 * np.pi * scipy.special.i0e(3))
+    np.testing.assert_allclose(stats.vonmises.pdf(far, 3.0), wanted, 1e-6)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_densities_of_large_parameters_keep_their_digits(dtype: str) -> None:
     points = {name: np.array([at for at, _ in rows], dtype).T for name, rows in LARGE.items()}

@@ -24,6 +24,7 @@ from didax.core.dims import is_symbolic
 from didax.primitives.convert import bitcast_convert_type_p
 from didax.primitives.elementwise.arithmetic import add, div, mul, neg, square, sub
 from didax.primitives.elementwise.comparisons import eq, gt, lt, ne
+from didax.primitives.elementwise.extrema import max_, min_
 from didax.primitives.elementwise.logic_and_bits import and_, not_, or_, shift_left, shift_right_logical
 from didax.primitives.elementwise.rounding import RoundingMethod, floor, round_
 from didax.primitives.elementwise.signs_and_parts import abs_
@@ -164,13 +165,12 @@ def power(x: Any, y: Any) -> Any:
 
 
 def exponential2(x: Any, most: float = 200.0) -> Any:
-    """2 ** x, to be rounded to float32, for an exponent up to `most`, and that for others."""
-    exponent = where(gt(x, most), _like(most, x), x)
-    exponent = where(lt(exponent, -most), _like(-most, x), exponent)
+    """2 ** x, to be rounded to float32, for an exponent up to `most`, and that for others; NaN for NaN."""
+    exponent = max_(min_(x, _like(most, x)), _like(-most, x))
     whole = _round(exponent)
     fraction = _polynomial(sub(exponent, whole), _EXPONENTIAL)
-    scaled = add(_bits(fraction), shift_left(_bits(add(whole, _WHOLE)), _MANTISSA))
-    return where(eq(x, x), _number(scaled), x)  # the bits of NaN are of no number
+    # A NaN of float32 has no bits in the lower half, so what is added to the bits of another is 0.
+    return _number(add(_bits(fraction), shift_left(_bits(add(whole, _WHOLE)), _MANTISSA)))
 
 
 def cube_root(x: Any) -> Any:

@@ -8,12 +8,13 @@ A distribution states some of its functions for location 0 and scale 1, on its s
 
 and so do location and scale, values outside of the support (probability 0) and parameters outside of theirs (NaN).
 Where a formula is not to be used it sees harmless numbers, so derivatives are finite. Arguments promote to one
-floating dtype and broadcast; narrow floats are computed in float32 and rounded once. Read next: `_tables.py`, the
-distributions.
+floating dtype and broadcast; narrow floats are computed in float32 and rounded once. Densities of float32 numbers are
+computed in float64, by `_densities.py`. Read next: `_tables.py`, the distributions.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import types
@@ -26,6 +27,7 @@ from didax.core import dtypes
 from didax.core.errors import api_boundary
 from didax.core.value import Array
 from didax.numpy.promotion import promote_dtypes
+from didax.scipy.stats._densities import POWERS, rounded_once, value_of
 
 Formula = Callable[..., Any]
 Support = Callable[..., tuple[Any, Any]]
@@ -45,6 +47,7 @@ _MEANING = {
     "isf": "the value above which the share {x} lies, the inverse of sf",
 }
 _DERIVED: dict[str, Sequence[tuple[str, Callable[[Any], Any]]]] = {
+    "pdf": [("logpdf", dnp.exp)],
     "pmf": [("logpmf", dnp.exp)],
     "cdf": [("logcdf", dnp.exp), ("sf", lambda p: 1 - p), ("logsf", lambda p: -dnp.expm1(p))],
     "sf": [("logsf", dnp.exp), ("cdf", lambda p: 1 - p), ("logcdf", lambda p: -dnp.expm1(p))],
@@ -54,6 +57,11 @@ _DERIVED: dict[str, Sequence[tuple[str, Callable[[Any], Any]]]] = {
 # What each function is below the support, and above it.
 _OUTSIDE = {"logpdf": (-math.inf, -math.inf), "logpmf": (-math.inf, -math.inf), "pdf": (0.0, 0.0), "pmf": (0.0, 0.0),
             "cdf": (0.0, 1.0), "sf": (1.0, 0.0), "logcdf": (-math.inf, 0.0), "logsf": (0.0, -math.inf)}  # fmt: skip
+# What a scale changes.
+_SCALED: dict[str, Callable[[Any, Any], Any]] = {
+    "pdf": lambda value, scale: value / scale,
+    "logpdf": lambda value, scale: value - dnp.log(scale),
+}
 
 
 class Distribution(types.ModuleType):
@@ -99,42 +107,37 @@ def continuous(
     """
     names = parameters.split()
 
-    def standard(kind: str) -> Formula:
-        return _standard(kind, formulas)
+    def of_share(formula: Formula, q: Any, *rest: Any) -> Any:
+        *shapes, loc, scale = rest
+        ok, moved = _is_valid(valid, shapes, scale), _is_moved(loc, scale)
+        inside = (q >= 0) & (q <= 1)
+        value = formula(dnp.where(inside, q, 0.5), *shapes)
+        value = loc + scale * value if moved else value
+        return dnp.where(ok & inside, value, math.nan)
+
+    def of_value(kind: str, formula: Formula, x: Any, *rest: Any) -> Any:
+        *shapes, loc, scale = rest
+        ok, moved = _is_valid(valid, shapes, scale), _is_moved(loc, scale)
+        low, high = support(*shapes)
+        z = (x - loc) / scale if moved else x
+        value = _on_support(kind, formula, z, shapes, low, high, _between(low, high))
+        if moved and kind in _SCALED:
+            value = _SCALED[kind](value, scale)
+        if periodic:
+            ok = ok & dnp.isfinite(x)
+        return value if ok is True else dnp.where(ok, value, math.nan)
 
     def make(kind: str) -> Formula:
-        of_share = kind in ("ppf", "isf")
-        formula = standard("logpdf" if kind == "pdf" else kind)
-
-        def function(x: Any, *rest: Any) -> Any:
-            *shapes, loc, scale = rest
-            moved = not (_is_known(loc) and _is_known(scale))
-            ok = valid(*shapes)
-            if moved:
-                ok = ok & (scale > 0)
-            if of_share:
-                inside = (x >= 0) & (x <= 1)
-                value = formula(dnp.where(inside, x, 0.5), *shapes)
-                value = loc + scale * value if moved else value
-                return dnp.where(ok & inside, value, math.nan)
-            low, high = support(*shapes)
-            z = (x - loc) / scale if moved else x
-            value = _on_support(
-                "logpdf" if kind == "pdf" else kind, formula, z, shapes, low, high, _between(low, high)
-            )
-            if kind == "pdf" and moved:
-                # In halves: where scale is tiny, exp(value) may vanish although the density is large.
-                half = dnp.exp(0.5 * value)
-                value = half / scale * half
-            elif kind == "pdf":
-                value = dnp.exp(value)
-            elif kind == "logpdf" and moved:
-                value = value - dnp.log(scale)
-            if periodic:
-                ok = ok & dnp.isfinite(x)
-            return value if ok is True else dnp.where(ok, value, math.nan)
-
-        return _public(name, kind, [share if of_share else "x", *names], {"loc": 0, "scale": 1}, function)
+        is_share = kind in ("ppf", "isf")
+        formula = _standard(kind, formulas)
+        function = (
+            functools.partial(of_share, formula) if is_share else functools.partial(of_value, kind, formula)
+        )
+        if kind == "pdf" and name in POWERS:
+            in_double = functools.partial(of_value, kind, lambda *args: value_of(POWERS[name](*args)))
+            logarithm = functools.partial(of_value, "logpdf", formulas["logpdf"])
+            function = rounded_once(f"{name}.pdf", in_double, logarithm, function, (0, 1))
+        return _public(name, kind, [share if is_share else "x", *names], {"loc": 0, "scale": 1}, function)
 
     return made_of(name, doc, {kind: make(kind) for kind in [*formulas, *also.split()]})
 
@@ -152,23 +155,26 @@ def discrete(
     """A distribution on integers; the formula of `logpmf` sees integers of the support only."""
     names = parameters.split()
 
+    def of_value(kind: str, formula: Formula, k: Any, *rest: Any) -> Any:
+        *shapes, loc = rest
+        low, high = support(*shapes)
+        z = k if _is_known(loc) else k - loc
+        whole = dnp.floor(z)
+        value = _on_support(kind, formula, whole, shapes, low, high, low)
+        if kind in ("logpmf", "pmf"):
+            value = dnp.where(z == whole, value, dnp.where(dnp.isnan(z), z, _OUTSIDE[kind][0]))
+        return dnp.where(valid(*shapes), value, math.nan)
+
     def make(kind: str) -> Formula:
         if kind == "ppf":
             return _public(name, kind, ["q", *names], {}, formulas[kind])
         if kind == "entropy":
-            return _public(name, kind, names, {"loc": 0}, lambda *args: formulas[kind](*args[:-1]))
-        formula = _standard(kind, formulas)
-
-        def function(k: Any, *rest: Any) -> Any:
-            *shapes, loc = rest
-            low, high = support(*shapes)
-            z = k if _is_known(loc) else k - loc
-            whole = dnp.floor(z)
-            value = _on_support(kind, formula, whole, shapes, low, high, low)
-            if kind in ("logpmf", "pmf"):
-                value = dnp.where(z == whole, value, dnp.where(dnp.isnan(z), z, _OUTSIDE[kind][0]))
-            return dnp.where(valid(*shapes), value, math.nan)
-
+            return _public(name, kind, names, {"loc": 0}, functools.partial(_of_any_place, formulas[kind]))
+        function = functools.partial(of_value, kind, _standard(kind, formulas))
+        if kind == "pmf" and name in POWERS:
+            in_double = functools.partial(of_value, kind, lambda *args: value_of(POWERS[name](*args)))
+            logarithm = functools.partial(of_value, "logpmf", formulas["logpmf"])
+            function = rounded_once(f"{name}.pmf", in_double, logarithm, function, (0,))
         return _public(name, kind, ["k", *names], {"loc": 0}, function)
 
     return made_of(name, doc, {kind: make(kind) for kind in [*formulas, *also.split()]})
@@ -204,6 +210,22 @@ def _beyond(is_beyond: Any, at_infinity: Any, end: Any) -> Any:
     if _is_known(end):
         return at_infinity if math.isinf(end) else is_beyond
     return is_beyond | at_infinity
+
+
+def _of_any_place(formula: Formula, *args: Any) -> Any:
+    """A function of the shapes, for each location."""
+    *shapes, loc = args
+    return dnp.broadcast_arrays(formula(*shapes), loc)[0]
+
+
+def _is_moved(loc: Any, scale: Any) -> bool:
+    """Whether location and scale are more than those of the table."""
+    return not (_is_known(loc) and _is_known(scale))
+
+
+def _is_valid(valid: Callable[..., Any], shapes: Sequence[Any], scale: Any) -> Any:
+    """Whether there is a distribution of these parameters."""
+    return valid(*shapes) if _is_known(scale) else valid(*shapes) & (scale > 0)
 
 
 def _is_known(end: Any) -> bool:

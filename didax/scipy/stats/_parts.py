@@ -95,7 +95,7 @@ def logistic_cdf(z: Any) -> Any:
 
 def log_binomial_of_trials(n: Any, k: Any, p: Any) -> Any:
     """log(n! / (k! (n - k)!) p^k (1 - p)^(n - k)); what the rounding of n - k loses counts by the derivative."""
-    rest, lost = sum_and_error(n, -k)
+    rest, lost = sum_and_error(*dnp.broadcast_arrays(n, -k))
     inside = (lost != 0) & (p < 1)
     slope = dnp.log(dnp.where(inside, n * (1 - p), 1) / dnp.where(inside, rest, 1))
     return log_binomial(k, rest, p) + dnp.where(inside, lost * slope, 0)

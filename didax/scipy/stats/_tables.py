@@ -217,8 +217,8 @@ CONTINUOUS: list[Distribution] = [
         "uniform", "The uniform distribution on [0, 1].", support=_between(0, 1),
         logpdf=dnp.zeros_like, cdf=lambda z: z, ppf=lambda q: q),
     continuous(
-        "vonmises", "The von Mises distribution of concentration kappa.", "kappa", valid=lambda kappa: kappa >= 0,
-        periodic=True,
+        "vonmises", "The von Mises distribution of concentration kappa.", "kappa", periodic=True,
+        valid=lambda kappa: (kappa >= 0) & (kappa < math.inf),
         logpdf=lambda z, kappa: -2 * kappa * dnp.sin(0.5 * z) ** 2 - LOG_2PI - dnp.log(i0e(kappa))),
     continuous(
         "wrapcauchy", "The wrapped Cauchy distribution of parameter c.", "c", support=_between(0, 2 * math.pi),
