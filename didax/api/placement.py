@@ -311,7 +311,8 @@ def make_array_from_process_local_data(sharding: Any, local_data: Any, global_sh
 
 
 def _is_shape(x: Any) -> bool:
-    return x is None or (isinstance(x, tuple | list) and all(isinstance(n, int) for n in x))
+    lengths: Sequence[Any] = x if isinstance(x, tuple | list) else ()
+    return x is None or (isinstance(x, tuple | list) and all(isinstance(n, int) for n in lengths))
 
 
 def _local_blocks(layout: NamedSharding, ndim: int) -> list[list[int]]:
