@@ -298,11 +298,11 @@ def _scan_rows(
     """See Note [Cumulative reductions in one kernel]."""
     flat = ctx.reshape(x, (x.aval.size,))
     by_row = x.aval.shape[-1] // block if x.aval.shape[-1] < x.aval.size else None
-    (out,) = one_kernel(
+    out = one_kernel(
         ctx,
         "scan",
         [flat],
-        lambda inner, x: [_blocks(inner, x, block, by_row, reverse, combine, identity)],
+        lambda inner, x: _blocks(inner, x, block, by_row, reverse, combine, identity),
     )
     return ctx.reshape(out, x.aval.shape)
 

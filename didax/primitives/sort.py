@@ -234,7 +234,7 @@ def _lower_partition(ctx: FunctionContext, marks: Value) -> Value:
     def goes_on(condition: FunctionContext, state: list[Value]) -> Value:
         return condition.compare("LT", state[0], condition.constant(n, index))
 
-    def write(inner: FunctionContext, marks: Value) -> list[Value]:
+    def write(inner: FunctionContext, marks: Value) -> Value:
         def step(body: FunctionContext, state: list[Value]) -> list[Value]:
             def place(
                 out: Value, position: Value, free: Value, move: str, step: Value
@@ -256,11 +256,9 @@ def _lower_partition(ctx: FunctionContext, marks: Value) -> Value:
         zero, end = inner.constant(0, index), inner.constant(n + 1, index)
         start = [zero, zero, inner.constant(n, index), inner.constant(0, spacious)]
         _, count, _, out = inner.loop(start, goes_on, step)
-        return [inner.dynamic_update_slice(out, inner.reshape(count, (1,)), [end])]
+        return inner.dynamic_update_slice(out, inner.reshape(count, (1,)), [end])
 
-    (found,) = one_kernel(
-        ctx, "partition", [ctx.convert(ctx.reshape(marks, (n,)), np.dtype(np.uint8))], write
-    )
+    found = one_kernel(ctx, "partition", [ctx.convert(ctx.reshape(marks, (n,)), np.dtype(np.uint8))], write)
     # What follows is not written inside: XLA cuts it for several threads, which it cannot do within a kernel.
     count = ctx.broadcast(ctx.reshape(ctx.slice(found, [n + 1], [n + 2]), ()), whole, [])
     falses, trues = ctx.slice(found, [0], [n]), ctx.slice(found, [1], [n + 1])

@@ -18,8 +18,8 @@ def one_kernel(
     ctx: FunctionContext,
     name: str,
     operands: Sequence[Value],
-    write: Callable[..., Sequence[Value]],
-) -> list[Value]:
+    write: Callable[..., Value],
+) -> Value:
     """A call of a function that XLA compiles, loops and all, as a kernel. `write(inner, *arguments)` writes its body.
 
     The body has to read each of the arguments, in a way that XLA cannot simplify: otherwise XLA ends the process.
@@ -27,7 +27,7 @@ def one_kernel(
     hidden = ctx.emit_many(
         f"stablehlo.optimization_barrier {names(operands)} : {types(operands)}", [x.aval for x in operands]
     )
-    return _call_written(ctx, name, hidden, write, ONE_KERNEL)
+    return _call_written(ctx, name, hidden, lambda inner, *xs: [write(inner, *xs)], ONE_KERNEL)[0]
 
 
 def kept_apart(

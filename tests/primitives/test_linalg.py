@@ -471,18 +471,6 @@ def test_determinants_of_many_small_matrices_are_products_of_pivots() -> None:
     np.testing.assert_allclose(sign[4:] * np.exp(logarithm[4:]), exact, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.ci
-@pytest.mark.cpu
-@pytest.mark.parametrize("n, count, in_one", [(8, 200, True), (3, 10_000, False)])
-def test_many_small_systems_are_one_kernel_where_xla_cuts_none(n: int, count: int, in_one: bool) -> None:
-    a = np.random.default_rng(2).standard_normal((count, n, n)).astype(np.float32) + 3 * np.eye(n, dtype="f")
-    program = dx.jit(lambda a: (dnp.linalg.inv(a), dnp.linalg.det(a)))
-    assert ("xla_cpu_small_call" in program.lower(a).as_text()) is in_one
-    inverse, det = map(np.asarray, program(a))
-    np.testing.assert_allclose(inverse @ a, np.broadcast_to(np.eye(n), a.shape), atol=1e-3)
-    np.testing.assert_allclose(det, np.linalg.det(a), rtol=1e-3, atol=1e-4)
-
-
 @pytest.mark.cpu
 def test_derivatives_of_many_small_systems() -> None:
     rng = np.random.default_rng(1)

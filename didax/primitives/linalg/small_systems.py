@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -26,25 +25,11 @@ from didax.core.avals import ShapedArray
 from didax.core.dims import is_symbolic
 from didax.primitives.linalg.matrix import INT32
 from didax.xla.text import FunctionContext, Value
-from didax.xla.written_calls import kept_apart, one_kernel
+from didax.xla.written_calls import kept_apart
 
 _BOOL = np.dtype(bool)
 _MOST_ROWS = 8
 _FEWEST = 128  # systems
-
-# Note [Small systems in one kernel] The loops of the elimination hold nine kernels, which XLA would compile one by
-# one at 25 to 45 ms each, and start one by one at each step. As one kernel they compile in a third of the time, and
-# most run faster: 200 inverses 4 x 4 0.74 -> 0.26 s of the processor (JAX 0.49) and 47 -> 35 us, 1,000 of 8 x 8 0.80
-# -> 0.50 s and 680 -> 550 us, determinants of 200 matrices 4 x 4 0.57 -> 0.24 s. XLA cuts what is large for several
-# threads, and cannot do so within a kernel: it ends with an error. It cuts results of 512 kB, and where operations
-# outnumber the bytes read and written, what has 200,000 of operations and ten times the bytes. A step has eight
-# operations for each element, and reads and writes eight bytes. So a block of matrices has 2,048 elements, or 32
-# matrices, and arrays of more than 256 kB are left to many kernels.
-
-_BLOCK = 2048  # elements of the systems of a block
-_MOST_IN_KERNEL = 1 << 18  # bytes of an array
-
-Write = Callable[[FunctionContext, Sequence[Value]], list[Value]]
 
 
 def pays(ctx: FunctionContext, a: ShapedArray, sides: int = 0) -> bool:
@@ -58,70 +43,6 @@ def pays(ctx: FunctionContext, a: ShapedArray, sides: int = 0) -> bool:
 
 def lower_small_systems(ctx: FunctionContext, a: Value, b: Value) -> Value:
     """The X with A X = B; NaN where a pivot is 0."""
-    sides = _in_a_row(ctx, b)
-    (x,) = _in_blocks(ctx, "systems", [_in_a_row(ctx, a), sides], [sides], _solve)
-    return ctx.reshape(x, b.aval.shape)
-
-
-def lower_small_pivots(ctx: FunctionContext, a: Value) -> list[Value]:
-    """Whether the number of exchanges of rows is odd, and the pivots."""
-    batch, n = a.aval.shape[:-2], a.aval.shape[-1]
-    a = _in_a_row(ctx, a)
-    count = a.aval.shape[0]
-    odd = ctx.constant(False, a.aval.update(shape=(count,), dtype=_BOOL, weak_type=False))
-    pivots = ctx.constant(0, a.aval.update(shape=(count, n)))
-    odd, pivots = _in_blocks(ctx, "pivots", [a], [odd, pivots], _pivots)
-    return [ctx.reshape(odd, batch), ctx.reshape(pivots, (*batch, n))]
-
-
-def _in_a_row(ctx: FunctionContext, x: Value) -> Value:
-    """Matrices of several batch axes as an array (matrices, rows, columns)."""
-    rows, columns = x.aval.shape[-2:]
-    return ctx.reshape(x, (x.aval.size // (rows * columns), rows, columns))
-
-
-def _in_blocks(
-    ctx: FunctionContext, name: str, xs: Sequence[Value], outs: Sequence[Value], write: Write
-) -> list[Value]:
-    """What `write` makes of matrices, like `outs`: of a block of them at a time, all in one kernel.
-
-    See Note [Small systems in one kernel]. The results are written over `outs`, which nothing else reads.
-    """
-    count = xs[0].aval.shape[0]
-    if max([x.aval.size * x.aval.dtype.itemsize for x in xs]) > _MOST_IN_KERNEL:
-        return write(ctx, xs)
-    elements = sum([x.aval.size // count for x in xs])
-    block = min(count, max(_BLOCK // elements // 32, 1) * 32)
-
-    def step(inner: FunctionContext, state: list[Value]) -> list[Value]:
-        start, *found = state[: 1 + len(outs)]
-        parts = [_rows_from(inner, x, start, block) for x in state[1 + len(outs) :]]
-        found = [
-            _with_rows(inner, out, part, start) for out, part in zip(found, write(inner, parts), strict=True)
-        ]
-        return [inner.op("add", [start, inner.scalar(block, INT32)]), *found, *state[1 + len(outs) :]]
-
-    def whole(inner: FunctionContext, *values: Value) -> list[Value]:
-        start = inner.scalar(0, INT32)
-        return inner.loop([start, *values], functools.partial(_goes_on, count), step)[1 : 1 + len(outs)]
-
-    return one_kernel(ctx, name, [*outs, *xs], whole)
-
-
-def _rows_from(ctx: FunctionContext, x: Value, start: Value, count: int) -> Value:
-    """`count` elements along the leading axis, the last ones where fewer are left."""
-    return ctx.dynamic_slice(
-        x, [start, *[ctx.scalar(0, INT32)] * (x.aval.ndim - 1)], [count, *x.aval.shape[1:]]
-    )
-
-
-def _with_rows(ctx: FunctionContext, x: Value, rows: Value, start: Value) -> Value:
-    return ctx.dynamic_update_slice(x, rows, [start, *[ctx.scalar(0, INT32)] * (x.aval.ndim - 1)])
-
-
-def _solve(ctx: FunctionContext, xs: Sequence[Value]) -> list[Value]:
-    """The solutions of systems, as arrays (systems, rows, columns)."""
-    a, b = xs
     n, m = b.aval.shape[-2:]
     rows, pivots, _ = _eliminated(ctx, ctx.concatenate([_beside(ctx, a), _beside(ctx, b)], 1))
     factors, x = ctx.slice_axis(rows, 0, n, 1), ctx.slice_axis(rows, n, n + m, 1)
@@ -129,18 +50,20 @@ def _solve(ctx: FunctionContext, xs: Sequence[Value]) -> list[Value]:
     x = ctx.loop([ctx.scalar(0, INT32), x, factors], functools.partial(_goes_on, n), step)[1]
     solved = ctx.reduce(ctx.compare("NE", pivots, ctx.constant(0, pivots.aval)), [0], "and", True)
     x = ctx.select(ctx.broadcast(solved, x.aval.update(dtype=_BOOL), [2]), x, ctx.constant(math.nan, x.aval))
-    return [ctx.transpose(x, (2, 0, 1))]
+    return ctx.reshape(ctx.transpose(x, (2, 0, 1)), b.aval.shape)
 
 
-def _pivots(ctx: FunctionContext, xs: Sequence[Value]) -> list[Value]:
-    """Whether the number of exchanges of rows is odd, and the pivots, for matrices (matrices, rows, columns)."""
-    _, pivots, odd = _eliminated(ctx, _beside(ctx, xs[0]))
-    return [odd, ctx.transpose(pivots, (1, 0))]
+def lower_small_pivots(ctx: FunctionContext, a: Value) -> list[Value]:
+    """Whether the number of exchanges of rows is odd, and the pivots."""
+    batch = a.aval.shape[:-2]
+    _, pivots, odd = _eliminated(ctx, _beside(ctx, a))
+    return [ctx.reshape(odd, batch), ctx.reshape(ctx.transpose(pivots, (1, 0)), (*batch, a.aval.shape[-1]))]
 
 
 def _beside(ctx: FunctionContext, x: Value) -> Value:
-    """Matrices side by side, as an array (rows, columns, matrices)."""
-    return ctx.transpose(x, (1, 2, 0))
+    """Matrices as an array (rows, columns, matrices)."""
+    rows, columns = x.aval.shape[-2:]
+    return ctx.transpose(ctx.reshape(x, (x.aval.size // (rows * columns), rows, columns)), (1, 2, 0))
 
 
 def _eliminated(ctx: FunctionContext, rows: Value) -> list[Value]:
