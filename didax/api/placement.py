@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -311,8 +311,9 @@ def make_array_from_process_local_data(sharding: Any, local_data: Any, global_sh
 
 
 def _is_shape(x: Any) -> bool:
-    lengths: Sequence[Any] = x if isinstance(x, tuple | list) else ()
-    return x is None or (isinstance(x, tuple | list) and all(isinstance(n, int) for n in lengths))
+    return x is None or (
+        isinstance(x, tuple | list) and all(isinstance(n, int) for n in cast(Sequence[Any], x))
+    )
 
 
 def _local_blocks(layout: NamedSharding, ndim: int) -> list[list[int]]:
