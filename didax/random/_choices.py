@@ -14,7 +14,7 @@ from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.array_ops import array_ops
 from didax.core.avals import aval_of, is_array_like
-from didax.core.dims import is_symbolic, min_dim
+from didax.core.dims import broadcast_lengths, is_symbolic, min_dim
 from didax.core.errors import PositionError, message
 from didax.core.tracing import Tracer
 from didax.lax.loops import scan
@@ -135,7 +135,8 @@ def categorical(
     """Return positions along `axis`, drawn with probabilities proportional to exp(logits).
 
     `shape` ends in the shape of the logits without the axis, which is also its default; leading axes are
-    further draws, which are distinct with `replace=False`. `mode` is the `mode` of `gumbel`.
+    further draws, which are distinct with `replace=False`. With replacement axes of length 1 may become longer: these
+    are further draws, too. `mode` is the `mode` of `gumbel`.
 
     >>> from didax import random
     >>> random.categorical(random.key(0), np.zeros((3, 4), "float32"), shape=(5, 3)).shape
@@ -146,17 +147,19 @@ def categorical(
     batch = aval.shape[:axis] + aval.shape[axis + 1 :]
     words, shape, _ = arguments("categorical", key, batch if shape is None else shape, aval.dtype)
     extra = len(shape) - len(batch)
-    if extra < 0 or shape[extra:] != batch:
+    own = shape[extra:] if extra >= 0 else ()
+    if len(own) < len(batch) or own != (broadcast_lengths([own, batch]) if replace else batch):
         raise ValueError(
             message(
-                "The shape of categorical ends in the shape of the logits without the axis drawn from.",
+                "The shape of categorical ends in the shape of the logits without the axis drawn from, or with "
+                "replacement in one that this broadcasts to.",
                 f"logits: {aval}, axis: {axis}, shape: {shape}",
                 fix=f"Pass a shape that ends in {batch}.",
             )
         )
     dtype, high = dtypes.default_dtype("i"), is_high("categorical", mode)
     if replace:
-        shape = shape[:extra] + aval.shape
+        shape = (*shape[: extra + axis], aval.shape[axis], *own[axis:])
         return _categorical(words, logits, shape=shape, dtype=dtype, axis=axis + extra, high=high)
     if not aval.shape[axis] >= math.prod(shape[:extra]):
         raise ValueError(

@@ -291,6 +291,17 @@ def draws() -> None:
     assert drawn.shape == (3, 1) and bool(((drawn >= bounds) & (drawn < bounds + 1)).all())
 
 
+def systems() -> None:
+    """Right-hand sides of one axis less than batched matrices are batched vectors."""
+    a, b = 2.0 * jnp.eye(2) + jnp.zeros((3, 1, 1)), jnp.arange(6.0).reshape(3, 2)
+    for x in (
+        jax.scipy.linalg.solve_triangular(a, b, lower=True),
+        jax.scipy.linalg.lu_solve(jax.scipy.linalg.lu_factor(a), b),
+        jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(2 * a), 2 * b),
+    ):
+        assert x.shape == b.shape and bool((abs(x - b / 2) < 1e-6).all())
+
+
 def programs_have_texts() -> None:
     """Jaxprs, of `trace` too, and their variables are shown as JAX shows them."""
     closed = jax.jit(lambda x: (x + 2.0, 1)).trace(2.0).jaxpr
@@ -353,6 +364,7 @@ for test in (
     private_modules,
     kernels,
     draws,
+    systems,
     values,
     behaviour,
     programs_have_texts,

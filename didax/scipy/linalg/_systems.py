@@ -13,7 +13,7 @@ import didax.numpy as dnp
 from didax.api.numpy_functions import computed_by
 from didax.api.results import array_function
 from didax.api.whole_functions import evaluated_whole
-from didax.core import dtypes
+from didax.core import config, dtypes
 from didax.core.dims import min_dim
 from didax.core.errors import ArgumentError, check_choice, message
 from didax.core.value import Array
@@ -290,6 +290,8 @@ def _solved(name: str, a: Any, b: Any, solve: Callable[[Any, Any], Any]) -> Any:
     left, right = [dnp.asarray(x) for x in promote_dtypes(name, a, b, to_inexact=True)]
     left, right = left.astype(left.dtype), right.astype(right.dtype)  # strong
     matrix.check_square(name, left.aval, "a")
+    if config.state().as_in_jax and name != "solve" and 1 < right.ndim == left.ndim - 1:
+        return _solved(name, left, right[..., None], solve)[..., 0]  # JAX takes these for batched vectors
     if right.ndim == 0 or right.shape[-2 if right.ndim > 1 else -1] != left.shape[-1]:
         raise ArgumentError(
             message(
