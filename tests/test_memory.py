@@ -8,7 +8,7 @@ import platform
 import subprocess
 import sys
 import types
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 
 import numpy as np
@@ -91,6 +91,7 @@ def test_programs_for_ever_new_shapes_are_bounded(monkeypatch: pytest.MonkeyPatc
     """Of a jitted function and of eager operations the older ones are forgotten, and compiled anew when asked for."""
     monkeypatch.setattr(jit_cache, "_SPECIALIZATIONS_MAX", 4)
     monkeypatch.setattr(program_plans, "_COMPILED_MAX", 4)
+    monkeypatch.setattr(program_plans, "_compiled", deque())  # without the programs of other tests
     f, lengths = dx.jit(lambda x: x * 2 + 1), [*range(1, 8), 1, 2]
     for n in lengths:
         for _ in range(3):

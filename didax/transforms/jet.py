@@ -94,12 +94,12 @@ def constant(x: Any) -> Series:
 class JetTracer(Tracer):
     """A value with its power series."""
 
-    __slots__ = ("dot", "series")
+    __slots__ = ("derivative", "series")
 
     def __init__(self, trace: Trace, series: Series):
         self.owner = trace
         self.series = series
-        self.dot: JetTracer | None = None  # its derivative, once a rule has asked for it
+        self.derivative: JetTracer | None = None  # its derivative, once a rule has asked for it
         self.aval = aval_of(series[0])
 
     @property
@@ -164,7 +164,7 @@ class JetTrace(Trace):
         """
         if not self.owns(x) or type(x.series[1]) is Zero:
             return Zero(aval_of(x).tangent())
-        if x.dot is None:
+        if x.derivative is None:
             series = x.series
 
             def step(k: int) -> Row:
@@ -172,8 +172,8 @@ class JetTrace(Trace):
                     return [scaled(series[k + 1], k + 1)]
 
             with set_current_trace(self.parent):
-                x.dot = JetTracer(self, Series(Expansion([[series[1]]], step)))
-        return x.dot
+                x.derivative = JetTracer(self, Series(Expansion([[series[1]]], step)))
+        return x.derivative
 
 
 Application = tuple[Primitive, tuple[Any, ...], dict[str, Any]]
