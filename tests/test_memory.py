@@ -17,6 +17,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax.api import jit_cache
+from didax.core import config
 from didax.core.avals import ShapedArray, _interned
 from didax.primitives.gamma import lgamma
 from didax.runtime import eager, program_plans
@@ -87,7 +88,8 @@ def test_thousands_of_what_is_no_longer_used_leave_nothing(
     assert left.total() < 200, left.most_common(5)
 
 
-def test_programs_for_ever_new_shapes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("watched", [False, True])
+def test_programs_for_ever_new_shapes_are_bounded(monkeypatch: pytest.MonkeyPatch, watched: bool) -> None:
     """Of a jitted function and of eager operations the older ones are forgotten, and compiled anew when asked for."""
     monkeypatch.setattr(jit_cache, "_SPECIALIZATIONS_MAX", 4)
     monkeypatch.setattr(program_plans, "_COMPILED_MAX", 4)
@@ -98,6 +100,7 @@ def test_programs_for_ever_new_shapes_are_bounded(monkeypatch: pytest.MonkeyPatc
             np.testing.assert_array_equal(f(dnp.ones(n)), np.full(n, 3))
         assert f._cache_size() <= 4
     eager.clear_plans()
+    monkeypatch.setattr(config, "operations_were_watched", watched)  # then no operation runs on the calling thread
     made: list[Program] = []
     monkeypatch.setattr(program_plans, "Program", lambda *a, **k: made.append(Program(*a, **k)) or made[-1])
     for n in lengths:

@@ -51,8 +51,6 @@ Run = Callable[[list[ConcreteArray]], list[ConcreteArray]]
 
 
 def _as_any_program(program: Program) -> Run:
-    _executable(program)
-
     def run(args: list[ConcreteArray]) -> list[ConcreteArray]:
         if not program.is_compiled_for():
             _executable(program)
@@ -90,11 +88,12 @@ def _at_once(program: Program) -> Run | None:
         return None
     avals, out_avals, kept = program.jaxpr.in_avals, executable.out_avals, program.kept
     del executable  # which may be forgotten
+    as_any_program = _as_any_program(program)
     idle: list[tuple[list[Any], list[Any]]] = []  # buffers and their memory, which no run uses now
 
     def run(args: list[ConcreteArray]) -> list[ConcreteArray]:
         if config.operations_were_watched or config.default_device_was_set:
-            return program.run(args)
+            return as_any_program(args)
         if kept is not None:
             args = [args[i] for i in kept]
         values = [x.host_value() if (v := x._value) is None else v for x in args]  # pyright: ignore[reportPrivateUsage]
