@@ -100,7 +100,8 @@ def test_programs_for_ever_new_shapes_are_bounded(monkeypatch: pytest.MonkeyPatc
             np.testing.assert_array_equal(f(dnp.ones(n)), np.full(n, 3))
         assert f._cache_size() <= 4
     eager.clear_plans()
-    monkeypatch.setattr(config, "operations_were_watched", watched)  # then no operation runs on the calling thread
+    # Watched operations do not run on the calling thread.
+    monkeypatch.setattr(config, "operations_were_watched", watched)
     made: list[Program] = []
     monkeypatch.setattr(program_plans, "Program", lambda *a, **k: made.append(Program(*a, **k)) or made[-1])
     for n in lengths:
