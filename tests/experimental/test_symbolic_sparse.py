@@ -26,6 +26,11 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "duplicates": lambda x: _sparse(x).sum_duplicates(nse=ENTRIES).todense(),
     "product": lambda x: _sparse(x) @ x.T,
     "product of two": lambda x: (_sparse(x) @ _sparse(x).T).todense(),
+    "product of batches": lambda x: sparse.bcoo_dot_general(
+        sparse.BCOO.fromdense(x, n_batch=1, nse=3),
+        sparse.BCOO.fromdense(x + 1, n_batch=1, nse=3),
+        dimension_numbers=(((1,), (1,)), ((0,), (0,))),
+    ).todense(),
     "reshape": lambda x: sparse.sparsify(lambda a: a.reshape(-1))(_sparse(x)).todense(),
     "slice": lambda x: sparse.sparsify(lambda a: a[1:])(_sparse(x)).todense(),
     "new axis": lambda x: sparse.sparsify(lambda a: a[None])(_sparse(x)).todense(),

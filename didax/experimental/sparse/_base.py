@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 import didax.numpy as dnp
+from didax import lax
 from didax.api.vmap import has_batch_axes, vmap
 from didax.core import dtypes, pytree
 from didax.core.dims import as_length
@@ -216,7 +217,7 @@ def _unflatten(cls: type[JAXSparse], aux: tuple[Any, ...], leaves: Sequence[Any]
 
 
 def _batch_shape(buffers: Sequence[Any], n_batch: int) -> Shape:
-    return np.broadcast_shapes(*(tuple(x.shape[:n_batch]) for x in buffers))
+    return lax.broadcast_shapes(*(tuple(x.shape[:n_batch]) for x in buffers))
 
 
 # --- Functions over a batch ----------------------------------------------------------------------------------

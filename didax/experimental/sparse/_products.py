@@ -13,8 +13,6 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 import didax.numpy as dnp
 from didax import lax
 from didax.api.inspect import eval_shape
@@ -95,7 +93,7 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
     if lhs.n_dense != rhs.n_dense:
         rule = "bcoo_multiply_sparse: arrays with differing numbers of dense dimensions."
         raise NotImplementedError(message(rule, facts, fix="Use update_layout on one."))
-    shape = np.broadcast_shapes(lhs.shape, rhs.shape)
+    shape = lax.broadcast_shapes(lhs.shape, rhs.shape)
     n_batch = min(lhs.n_batch, rhs.n_batch)
     lhs, rhs = (bcoo_update_layout(x, n_batch=n_batch) for x in (lhs, rhs))
     n_sparse = lhs.n_sparse

@@ -174,7 +174,7 @@ def _full_batch(mat: BCOO, other: int) -> tuple[Any, Any]:
 
 def _joined(xs: Sequence[Any], axis: int, n_batch: int) -> Any:
     """The concatenation, after batch axes that some operands share have their length."""
-    batch = np.broadcast_shapes(
+    batch = lax.broadcast_shapes(
         *(tuple(1 if i == axis else n for i, n in enumerate(x.shape[:n_batch])) for x in xs)
     )
     whole = [
