@@ -28,7 +28,7 @@ from didax.api.inspect import eval_shape, make_jaxpr
 from didax.api.options import enable_checks
 from didax.api.vmap import vmap
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dtypes import as_extended, float0, kind_of
+from didax.core.dtypes import PYTHON_SCALARS, as_extended, float0, kind_of
 from didax.core.errors import MissingRuleError, message
 from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_parse import num_consts, parse_jaxpr
@@ -64,7 +64,7 @@ RTOL = {
 
 def numpy_of(x: Any) -> np.ndarray[Any, Any]:
     """Contents as a NumPy array, of a number in the dtype that it has here; of keys, the numbers behind them."""
-    if type(x) in (bool, int, float, complex):
+    if type(x) in PYTHON_SCALARS:
         return np.asarray(x, aval_of(x).dtype)
     aval = getattr(x, "aval", None)
     if isinstance(aval, ShapedArray) and aval.physical is not aval:
@@ -103,6 +103,8 @@ def assert_close(
 ) -> None:
     """Equal structure, shapes and dtypes, and values within the tolerance of the dtype (0 for integers).
 
+    A Python number has any dtype.
+
     Where both are zero they have the same sign, if `signed_zeros`; of sums in another order they may not.
 
     Raises AssertionError where they are not.
@@ -118,9 +120,12 @@ def assert_close(
 def assert_close_arrays(
     a: Any, b: Any, rtol: float | None, atol: float | None, what: str, signed_zeros: bool = False
 ) -> None:
+    stated = (
+        type(a) not in PYTHON_SCALARS and type(b) not in PYTHON_SCALARS
+    )  # the numbers have no dtype of their own
     a, b = numpy_of(a), numpy_of(b)
     assert a.shape == b.shape, f"{what}: shape {a.shape}, expected {b.shape}"
-    assert a.dtype == b.dtype, f"{what}: dtype {a.dtype}, expected {b.dtype}"
+    assert not stated or a.dtype == b.dtype, f"{what}: dtype {a.dtype}, expected {b.dtype}"
     if not is_inexact(a):
         np.testing.assert_array_equal(a, b, err_msg=what)
         return
