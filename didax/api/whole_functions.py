@@ -294,9 +294,8 @@ class _Source:
     def literal(self, value: Any) -> str:
         key = value.dtype, value.shape, value.tobytes()
         if key not in self.known:
-            self.known[key] = [
-                self.given(np.asarray(value))
-            ]  # which NumPy takes faster than a scalar of its own
+            # NumPy takes an array faster than a scalar of its own.
+            self.known[key] = [self.given(np.asarray(value))]
         return self.known[key][0]
 
     def at_full_shape(self, name: str, shape: tuple[int, ...]) -> str:

@@ -120,9 +120,8 @@ def assert_close(
 def assert_close_arrays(
     a: Any, b: Any, rtol: float | None, atol: float | None, what: str, signed_zeros: bool = False
 ) -> None:
-    stated = (
-        type(a) not in PYTHON_SCALARS and type(b) not in PYTHON_SCALARS
-    )  # the numbers have no dtype of their own
+    # A Python number has no dtype of its own.
+    stated = type(a) not in PYTHON_SCALARS and type(b) not in PYTHON_SCALARS
     a, b = numpy_of(a), numpy_of(b)
     assert a.shape == b.shape, f"{what}: shape {a.shape}, expected {b.shape}"
     assert not stated or a.dtype == b.dtype, f"{what}: dtype {a.dtype}, expected {b.dtype}"

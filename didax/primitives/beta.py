@@ -334,9 +334,17 @@ def _tail_slope(by: str, a: Any, b: Any, x: Any) -> tuple[Any, Any, Any]:
     safe = [where(large, y, z) for y, z in zip(below, usual, strict=True)]
     (far,), (far_dot,) = jvp_flat(lambda *xs: [_quadrature(*xs)], safe, dots)
     ratio, ratio_dot = where(large, far, ratio), where(large, far_dot, ratio_dot)
-    of_weight = sub(log(x), digamma_drop(a, b)) if by == "a" else sub(log1p(neg(x)), digamma_drop(b, a))
     weight = mul(beta_density(a, b, x), mul(x, sub(1, x)))  # whose derivatives are stated
-    return where(eq(weight, 0), weight, mul(weight, ratio)), add(div(ratio_dot, ratio), of_weight), is_upper
+    return (
+        where(eq(weight, 0), weight, mul(weight, ratio)),
+        add(div(ratio_dot, ratio), _log_weight_slope(by, a, b, x)),
+        is_upper,
+    )
+
+
+def _log_weight_slope(by: str, a: Any, b: Any, x: Any) -> Any:
+    """The derivative by a parameter of log(x^a (1 - x)^b / B(a, b))."""
+    return sub(log(x), digamma_drop(a, b)) if by == "a" else sub(log1p(neg(x)), digamma_drop(b, a))
 
 
 def _slope_within(by: str, a: Any, b: Any, x: Any, upper: bool) -> Any:
@@ -528,11 +536,11 @@ def _hazard_slope(y: Any, a: Any, b: Any, x: Any, sign: int) -> Any:
 
 
 def _hazard_by_a(y: Any, slope: Any, a: Any, b: Any, x: Any) -> Any:
-    return mul(y, sub(sub(log(x), digamma_drop(a, b)), slope(a, b, x)))
+    return mul(y, sub(_log_weight_slope("a", a, b, x), slope(a, b, x)))
 
 
 def _hazard_by_b(y: Any, slope: Any, a: Any, b: Any, x: Any) -> Any:
-    return mul(y, sub(sub(log1p(neg(x)), digamma_drop(b, a)), slope(a, b, x)))
+    return mul(y, sub(_log_weight_slope("b", a, b, x), slope(a, b, x)))
 
 
 beta_rate = composed(
