@@ -147,6 +147,24 @@ def test_a_path_to_nowhere_in_prose_is_found(tmp_path):
     assert missing_paths(program) == {"gone.py", "didax/gone/"}
 
 
+def notes_without_text(sources: list[str]) -> set[str]:
+    """The titles that sources refer to, as in "See Note [Title]", of which no line begins with "Note [Title]"."""
+    lines = "\n".join(re.sub(r"^[ #]+", "", line) for text in sources for line in text.splitlines())
+    referred = {" ".join(title.split()) for title in re.findall(r"Note\s\[([^]]+)\]", lines)}
+    return referred - set(re.findall(r"^Note \[([^]]+)\]", lines, re.MULTILINE))
+
+
+def test_every_note_that_a_comment_refers_to_is_written():
+    library = [path.read_text() for path in (ROOT / "didax").rglob("*.py")]
+    pages = [
+        page.read_text() for page in PAGES if page.name != "CONTRIBUTING.md"
+    ]  # whose title is an example
+    assert not notes_without_text(library + pages)
+    assert notes_without_text(["# Note [One]. It says", "see Note\n# [One] and Note [Two\n    # words]"]) == {
+        "Two words"
+    }
+
+
 def test_every_path_on_the_map_exists():
     """A path: a word in backticks or a link's target that ends like a file or a folder."""
     words = re.findall(r"`([^`\s]+)`|\]\(([^)\s#]+)", MAP.read_text())
