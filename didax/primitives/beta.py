@@ -16,8 +16,6 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from didax.core import dtypes
 from didax.core.array_ops import instantiate
 from didax.core.avals import aval_of
@@ -61,7 +59,8 @@ from didax.primitives.elementwise import (
     square,
     sub,
 )
-from didax.primitives.gamma import gamma_of, gamma_sign, lgamma, parity, stirling
+from didax.primitives.gamma import gamma_of, gamma_sign, lgamma, stirling
+from didax.primitives.gamma_in_double import parity
 from didax.primitives.gamma_quotients import (
     correction,
     digamma_drop,
@@ -70,7 +69,7 @@ from didax.primitives.gamma_quotients import (
     small_bend,
     sum_and_error,
 )
-from didax.primitives.narrow import in_float64
+from didax.primitives.narrow import in_float64, is_single
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reduce_sum_p
@@ -80,7 +79,7 @@ from didax.transforms.jvp import jvp_flat
 
 def _log_of_beta(a: Any, b: Any) -> Any:
     """log|B(a, b)|. The leading terms of Stirling's series are combined before they could cancel."""
-    if double.is_single(a):
+    if is_single(a):
         return in_float64(_log_of_beta_in_double)(a, b)
     a, b = min_(a, b), max_(a, b)
     total = add(a, b)
@@ -136,7 +135,7 @@ def _by_gammas(a: Any, b: Any) -> Any:
 
 
 def _beta(a: Any, b: Any) -> Any:
-    if double.is_single(a):
+    if is_single(a):
         return in_float64(_beta_in_double)(a, b)
 
     def otherwise(a: Any, b: Any) -> Any:
@@ -270,8 +269,7 @@ def _large(a: Any, b: Any) -> Any:
 
 def _quadrature(a: Any, b: Any, x: Any, y: Any, excess: Any) -> Any:
     """I_x(a, b) over its weight, with y = 1 - x, below the mean. See Note [Large parameters of betainc]."""
-    is_single = aval_of(x).dtype == np.float32
-    c, count = (18, 12) if is_single else (38, 24)
+    c, count = (18, 12) if is_single(x) else (38, 24)
     curve = mul(sqrt(add(mul(mul(a, y), y), mul(mul(b, x), x))), math.sqrt(2 * c))
     slope = div(max_(excess, like(0, x)), curve)
     top = div(2 * c, mul(curve, add(slope, sqrt(add(square(slope), 1)))))
@@ -410,7 +408,7 @@ def _hazard(a: Any, b: Any, x: Any, upper: bool) -> Any:
 
 def _log_weight_times(a: Any, b: Any, x: Any, y: Any) -> Any:
     """The logarithm of y x^a (1 - x)^b / B(a, b), for 0 < x < 1."""
-    if double.is_single(x):
+    if is_single(x):
 
         def log_of(a: Any, b: Any, x: Any, y: Any) -> Any:
             return double.logarithm_of(double.binomial(a, b, x), mul(y, div(a, add(div(a, b), 1))))
@@ -460,7 +458,7 @@ def _distribution(
 
 def _weight(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
     """x^(a - drop) (1 - x)^(b - drop) / B(a, b), by its factors where none of them overflows, for 0 < x < 1."""
-    if double.is_single(x):
+    if is_single(x):
         return in_float64(lambda a, b, x: _weight_in_double(a, b, x, drop))(a, b, x)
     rest, lost = sum_and_error(like(1, x), neg(x))
     root = mul(pow_(x, mul(sub(a, drop), 0.5)), pow_(rest, mul(sub(b, drop), 0.5)))

@@ -48,7 +48,7 @@ from didax.primitives.elementwise import (
 from didax.primitives.gamma import digamma, gamma_of, lgamma, stirling, trigamma
 from didax.primitives.gamma_quotients import deviance, digamma_drop, sum_and_error, trigamma_drop
 from didax.primitives.logarithmic import times_logarithm
-from didax.primitives.narrow import in_float64
+from didax.primitives.narrow import by_size, in_float64, is_single
 from didax.primitives.select import where
 
 _LARGE = 10  # from here on Stirling's series has all digits
@@ -96,7 +96,7 @@ def _slope_of_gamma_power(a: Any, x: Any, drop: int) -> Any:
 
 
 def _log_power(a: Any, x: Any, drop: int = 0) -> Any:
-    if not double.is_single(x):
+    if not is_single(x):
         return log_power_of_gamma(a, x, drop)
     power = lambda a, x: double.logarithm_of(double.power_of_gamma(a, x, drop))
     is_exponential = and_(eq(a, drop), ge(x, 0))  # whose logarithm may be next to 0
@@ -176,7 +176,7 @@ def _log_binomial(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
 
 
 def _log_binomial_within(a: Any, b: Any, x: Any, drop: int) -> Any:
-    if double.is_single(x):
+    if is_single(x):
         value = in_float64(lambda a, b, x: double.logarithm_of(double.binomial(a, b, x, drop)))(a, b, x)
         # Where only a power of x, or of 1 - x, is left, the logarithm may be next to 0.
         of_rest = eq(a, drop)
@@ -212,8 +212,7 @@ def _slope_by(first: bool, drop: int) -> Any:
         near, far, share = (a, b, x) if first else (b, a, sub(1, x))
         return double.digamma_rise(add(near, 1 - drop), far, share)
 
-    def slope(a: Any, b: Any, x: Any) -> Any:
-        return in_float64(in_double)(a, b, x) if double.is_single(x) else formula(a, b, x)
+    slope = by_size(formula, in_double)
 
     # log(x) - digamma(a + 1 - drop) + digamma(a + b + 1 - drop), or that of b, a and 1 - x
     def by_own(near: Any, far: Any) -> Any:

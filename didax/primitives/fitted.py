@@ -48,7 +48,7 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.elementwise.vectorized import exponential2, logarithm2
-from didax.primitives.narrow import by_size
+from didax.primitives.narrow import by_size, is_single
 from didax.primitives.select import where
 
 _ERFCX = (
@@ -303,7 +303,7 @@ def _exp_of_square(size: Any, factor: float) -> Any:
 
     The size is a number of few bits, whose square is exact, plus a rest, whose share of the exponent is small.
     """
-    grain = 2.0**8 if aval_of(size).dtype == np.float32 else 2.0**20
+    grain = 2.0**8 if is_single(size) else 2.0**20
     size = where(gt(size, 100), like(100, size), size)  # vanishes there, or overflows
     short = mul(floor(mul(size, grain)), 1 / grain)
     rest = mul(mul(sub(size, short), add(size, short)), factor)
@@ -426,7 +426,7 @@ def _ndtri(p: Any) -> Any:
 
 def _erfcx_slope(x: Any, y: Any) -> Any:
     """2 x y - 2 / sqrt(pi) for y = erfcx(x); for large x, where that would cancel, by its asymptotic series."""
-    large = gt(x, 6 if aval_of(x).dtype == np.float32 else 10)
+    large = gt(x, 6 if is_single(x) else 10)
     inverse = div(1, square(where(large, x, like(10, x))))
     terms = [0, *[math.prod(range(1, 2 * k, 2)) / (-2) ** k for k in range(1, 14)]]
     near = sub(mul(mul(where(large, like(1, x), x), 2), y), 2 / math.sqrt(math.pi))
@@ -456,7 +456,7 @@ def _entire(x: Any) -> Any:
 
 
 def _singular(x: Any) -> Any:
-    return add(log(abs_(x)), 0.5772156649015329)
+    return add(log(abs_(x)), np.euler_gamma)
 
 
 def _exp1_far(x: Any) -> Any:

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from didax.core.avals import aval_of
 from didax.primitives import gamma_in_double as double
 from didax.primitives.composed import composed, derivatives, like, polynomial, repeat, slope_of, slopes
 from didax.primitives.elementwise import (
@@ -51,7 +50,8 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.families import Elementwise, unary
-from didax.primitives.narrow import by_size, in_float64
+from didax.primitives.gamma_in_double import EULER_MACLAURIN, parity
+from didax.primitives.narrow import by_size, in_float64, is_single
 from didax.primitives.select import where
 from didax.xla.lowering import lower_function
 
@@ -70,7 +70,7 @@ _STIRLING = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 /
 
 def gamma_of(x: Any) -> Any:
     """Gamma(x); NaN at the negative integers, where its sign is not known."""
-    if double.is_single(x):
+    if is_single(x):
         return in_float64(double.gamma)(x)
     size = abs_(x)
     whole = round_(size, rounding_method=RoundingMethod.TO_NEAREST_EVEN)
@@ -104,7 +104,7 @@ def reciprocal_less_1(z: Any) -> Any:
 
 def _terms(x: Any) -> int:
     """How many of `_RECIPROCAL` the dtype has digits for."""
-    return 13 if aval_of(x).dtype == np.float32 else 21
+    return 13 if is_single(x) else 21
 
 
 def _by_stirling(x: Any) -> Any:
@@ -117,13 +117,8 @@ def _by_stirling(x: Any) -> Any:
 def stirling(x: Any) -> Any:
     """log Gamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2), for x >= 9.5."""
     inverse = div(1, x)
-    terms = _STIRLING[: 3 if aval_of(x).dtype == np.float32 else 7]
+    terms = _STIRLING[: 3 if is_single(x) else 7]
     return mul(inverse, polynomial(square(inverse), terms))
-
-
-def parity(whole: Any) -> Any:
-    half = mul(whole, 0.5)
-    return where(ne(floor(half), half), like(-1, whole), like(1, whole))
 
 
 def gamma_sign(x: Any) -> Any:
@@ -146,7 +141,7 @@ def _lgamma(x: Any) -> Any:
     factors = log(where(small, size, _factors(size, whole)))
     near = sub(where(small, neg(factors), factors), log1p(reciprocal_less_1(z)))
     value = where(ge(size, 9.5), _log_by_stirling(size), near)
-    sine = double.sine_of_turn(z) if double.is_single(z) else sin(mul(z, math.pi))
+    sine = double.sine_of_turn(z) if is_single(z) else sin(mul(z, math.pi))
     mirrored = sub(neg(log(mul(mul(abs_(sine), size), 1 / math.pi))), value)
     value = where(or_(ge(x, 0), small), value, mirrored)
     pole = and_(eq(z, 0), le(x, 0))
@@ -159,17 +154,11 @@ def _log_by_stirling(x: Any) -> Any:
 
 
 # --- Zeta functions -----------------------------------------------------------------------------------------
-# By Euler and Maclaurin's formula: the first terms of the sum, and for the others their integral, half of the first of
-# them, and a series of derivatives, whose coefficients B(2 k) / (2 k)! are these.
-BERNOULLI = [
-    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600,
-    -3617 / 10670622842880000, 43867 / 5109094217170944000, -174611 / 802857662698291200000,
-]  # fmt: skip
 
 
 def _relative_zeta(s: Any, q: Any) -> Any:
-    """zeta(s, q) q^s for s > 1 and q > 0, which neither overflows nor vanishes."""
-    count, order = (6, 4) if aval_of(q).dtype == np.float32 else (10, 10)
+    """zeta(s, q) q^s for s > 1 and q > 0, which neither overflows nor vanishes: by Euler and Maclaurin's formula."""
+    count, order = (6, 4) if is_single(q) else (10, 10)
     # A loop, as powers are large programs.
     total = repeat(
         lambda k, total: add(total, pow_(div(q, add(q, k)), s)), like(0, q), lambda k: lt(k, count)
@@ -177,7 +166,7 @@ def _relative_zeta(s: Any, q: Any) -> Any:
     first = add(q, count)
     power = pow_(div(q, first), s)
     factor, series = div(s, first), like(0, q)
-    for k, coefficient in enumerate(BERNOULLI[:order]):
+    for k, coefficient in enumerate(EULER_MACLAURIN[:order]):
         series = add(series, mul(factor, coefficient))
         factor = mul(factor, mul(div(add(s, 2 * k + 1), first), div(add(s, 2 * k + 2), first)))
     rest = mul(power, add(add(div(first, sub(s, 1)), 0.5), series))
@@ -298,7 +287,7 @@ def polygamma_terms(n: int, single: bool) -> list[tuple[int, list[float]]]:
     """
     count, order = (6, 5) if single else (10, 10)
     series = [0.0] * n + [math.factorial(n - 1), math.factorial(n) / 2]
-    for k, c in enumerate(BERNOULLI[:order]):
+    for k, c in enumerate(EULER_MACLAURIN[:order]):
         series += [c * math.factorial(n + 2 * k + 1), 0.0]
     step = [0.0] * (n + 1) + [math.factorial(n)]
     return [*((k, step) for k in range(count)), (count, series[:-1])]

@@ -16,9 +16,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from didax.core.avals import aval_of
 from didax.primitives.composed import like, polynomial
 from didax.primitives.elementwise import (
     RoundingMethod,
@@ -58,11 +55,6 @@ _SINE = (
 _VAST = 1e60  # in the place of infinity: the results are beyond float32, too
 _LOG2_E = 1 / math.log(2)
 _ROOT = math.sqrt(2 * math.pi)
-
-
-def is_single(x: Any) -> bool:
-    """Whether the formulas of this file are for arrays like `x`."""
-    return aval_of(x).dtype == np.float32
 
 
 class Power(NamedTuple):
@@ -113,7 +105,8 @@ def _whole(x: Any) -> Any:
     return round_(x, rounding_method=RoundingMethod.TO_NEAREST_EVEN)
 
 
-def _parity(whole: Any) -> Any:
+def parity(whole: Any) -> Any:
+    """(-1)^n for whole numbers n; also of float32 arrays."""
     half = mul(whole, 0.5)
     return where(ne(floor(half), half), like(-1, whole), like(1, whole))
 
@@ -126,7 +119,7 @@ def sine_of_turn(z: Any) -> Any:
 def turn(x: Any) -> tuple[Any, Any]:
     """sin(pi x) and cos(pi x)."""
     whole = _whole(x)
-    z, sign = sub(x, whole), _parity(whole)
+    z, sign = sub(x, whole), parity(whole)
     return mul(sine_of_turn(z), sign), mul(sine_of_turn(sub(0.5, abs_(z))), sign)
 
 
@@ -139,7 +132,7 @@ def sine_of_turns(x: Any, y: Any = None) -> Any:
         z = add(z, sub(y, more))
         turn = _whole(z)
         z, whole = sub(z, turn), add(add(whole, more), turn)
-    return mul(sine_of_turn(z), _parity(whole))
+    return mul(sine_of_turn(z), parity(whole))
 
 
 # --- The gamma function and its quotients -------------------------------------------------------------------
@@ -290,7 +283,12 @@ def trigamma(x: Any) -> Any:
     return where(left, sub(square(ratio(math.pi, sine)), value), value)
 
 
-_EULER_MACLAURIN = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000)
+# Euler and Maclaurin's formula: a sum is its first terms, and for the others their integral, half of the first of them,
+# and a series of derivatives, whose coefficients B(2 k) / (2 k)! are these.
+EULER_MACLAURIN = (
+    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600,
+    -3617 / 10670622842880000, 43867 / 5109094217170944000, -174611 / 802857662698291200000,
+)  # fmt: skip
 
 
 def zeta(s: Any, q: Any) -> Any:
@@ -312,7 +310,7 @@ def _zeta(s: Any, q: Any) -> Power:
     powers = [power_of_share(ratio(start, add(start, k)), s) for k in range(1, 4)]
     first, last = add(q, 3), powers[-1]
     factor, series = ratio(s, first), like(0.5, q)
-    for k, coefficient in enumerate(_EULER_MACLAURIN):
+    for k, coefficient in enumerate(EULER_MACLAURIN[:6]):
         series = add(series, mul(factor, coefficient))
         factor = mul(factor, mul(ratio(add(s, 2 * k + 1), first), ratio(add(s, 2 * k + 2), first)))
     total = mul(last, add(ratio(first, sub(s, 1)), series))

@@ -14,9 +14,6 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from didax.core.avals import aval_of
 from didax.primitives import gamma_in_double as double
 from didax.primitives.composed import composed, like, polynomial, where_usable
 from didax.primitives.elementwise import (
@@ -47,19 +44,18 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.gamma import (
-    BERNOULLI,
     digamma,
     gamma_of,
     gamma_sign,
     lgamma,
     mirrored,
-    parity,
     polygamma_from,
     polygamma_of,
     polygamma_terms,
     stirling,
 )
-from didax.primitives.narrow import by_size, in_float64
+from didax.primitives.gamma_in_double import EULER_MACLAURIN, parity
+from didax.primitives.narrow import by_size, in_float64, is_single
 from didax.primitives.select import where
 
 
@@ -87,7 +83,7 @@ def is_pole(x: Any) -> Any:
 
 
 def _poch(z: Any, m: Any) -> Any:
-    if double.is_single(z):
+    if is_single(z):
         return in_float64(lambda z, m: _poch_at_poles(z, m, _quotient_in_double))(z, m)
     return _poch_at_poles(z, m, _quotient)
 
@@ -167,7 +163,7 @@ def _root_of_quotient(z: Any, m: Any, inverse: bool) -> Any:
 
 def artanh_series(square: Any, first: int = 1) -> Any:
     """1 / first + z / (first + 2) + z^2 / (first + 4) + ..., for squares z <= 1/9: artanh(r) is r times that of r^2."""
-    terms = 8 if aval_of(square).dtype == np.float32 else 17
+    terms = 8 if is_single(square) else 17
     return polynomial(square, [1 / n for n in range(first, first + 2 * terms, 2)])
 
 
@@ -230,7 +226,7 @@ def _drop_of_digamma(a: Any, b: Any) -> Any:
     share = div(div(more, large), total)
     u, v = square(div(1, large)), square(div(1, total))
     # log(x) - 1 / (2 x) - digamma(x) = 1 / (12 x^2) - 1 / (120 x^4) + ..., for x >= 10
-    series = [c * math.factorial(2 * k + 1) for k, c in enumerate(BERNOULLI[:8])]
+    series = [c * math.factorial(2 * k + 1) for k, c in enumerate(EULER_MACLAURIN[:8])]
     _, difference = divided_difference(u, v, [0, *series])
     rest = mul(difference, mul(share, add(div(1, large), div(1, total))))
     series = add(add(log1p(div(more, large)), mul(share, 0.5)), rest)

@@ -47,8 +47,7 @@ from didax.primitives.elementwise import (
 from didax.primitives.faddeeva import step_of
 from didax.primitives.fitted import chebyshev, normal_share, normal_weight
 from didax.primitives.gamma import digamma, lgamma
-from didax.primitives.gamma_in_double import is_single
-from didax.primitives.narrow import by_size
+from didax.primitives.narrow import by_size, is_single
 from didax.primitives.select import where
 from didax.primitives.special import sinc
 
@@ -74,10 +73,8 @@ _SICI_G = (
 
 # --- Sine and cosine integrals ------------------------------------------------------------------------------
 
-_EULER = 0.5772156649015329
-_NEAR = (
-    4.0  # below, power series (DLMF 6.6.5, 6.6.6); above, the auxiliary functions f and g (6.2.17, 6.2.18)
-)
+# Below, power series (DLMF 6.6.5, 6.6.6); above, the auxiliary functions f and g (6.2.17, 6.2.18).
+_NEAR = 4.0
 
 
 def _series_of_sine(square: Any) -> Any:
@@ -115,7 +112,7 @@ def _ci(x: Any) -> Any:
     size = abs_(x)
     near = le(size, _NEAR)
     small = where(near, size, like(1, x))
-    series = add(add(log(small), _EULER), _series_of_cosine(el.square(small)))
+    series = add(add(log(small), np.euler_gamma), _series_of_cosine(el.square(small)))
     _, far = _sine_and_cosine_far(where(near, like(_NEAR, x), size))
     return where(near, series, far)
 
@@ -166,7 +163,7 @@ def _fresnel(x: Any) -> tuple[Any, Any]:
 
 def _fresnel_far(x: Any) -> tuple[Any, Any]:
     """For x >= 1: z^2 = i y with y = pi x^2 / 2, so the sum has terms exp(-t^2) / (i y - t^2)."""
-    end = 1e8 if aval_of(x).dtype == np.float32 else 1e17  # from there on both integrals round to 1/2
+    end = 1e8 if is_single(x) else 1e17  # from there on both integrals round to 1/2
     huge = gt(x, end)
     size = where(huge, like(end, x), x)
     y = mul(el.square(size), math.pi / 2)

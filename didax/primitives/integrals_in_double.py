@@ -12,6 +12,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from didax.primitives.composed import like, polynomial
 from didax.primitives.elementwise import abs_, add, div, eq, gt, lt, max_, min_, mul, neg, square, sub
 from didax.primitives.elementwise.vectorized import cosine, logarithm2, sine
@@ -133,7 +135,7 @@ def cosine_integral(x: Any) -> Any:
     near, small, large = _is_near(x)
     f, g, sin, cos = _far(large)
     far = where(eq(large, math.inf), like(0, x), sub(mul(f, sin), mul(g, cos)))
-    series = [0.5772156649015329, *[(-1) ** k / (2 * k * math.factorial(2 * k)) for k in range(1, 12)]]
+    series = [np.euler_gamma, *[(-1) ** k / (2 * k * math.factorial(2 * k)) for k in range(1, 12)]]
     return where(near, add(mul(logarithm2(small), math.log(2)), polynomial(square(small), series)), far)
 
 

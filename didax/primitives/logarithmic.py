@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from didax.core.avals import aval_of
 from didax.primitives import gamma_in_double as double
 from didax.primitives.composed import composed, like, polynomial
 from didax.primitives.elementwise import (
@@ -49,7 +48,7 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.gamma_quotients import artanh_series, small_bend
-from didax.primitives.narrow import halves_in_float32, in_float64
+from didax.primitives.narrow import halves_in_float32, in_float64, is_single
 from didax.primitives.select import where
 
 
@@ -80,7 +79,7 @@ xlog1py = composed(
 
 def _log_far_ratio(p: Any, q: Any, ratio: Any) -> Any:
     """log(p / q) of positive numbers, also where the ratio itself over- or underflows: then it is scaled."""
-    power = 64 if aval_of(p).dtype == np.float32 else 512
+    power = 64 if is_single(p) else 512
     one, shift = like(1, p), 2 * power * math.log(2)
     over, under = gt(ratio, 2.0**power), lt(ratio, 2.0**-power)
     large, small = like(2.0**power, p), like(2.0**-power, p)
@@ -91,7 +90,7 @@ def _log_far_ratio(p: Any, q: Any, ratio: Any) -> Any:
 
 def _log_ratio(p: Any, q: Any) -> Any:
     """log(p / q) of positive numbers: precise near 1, where it is 2 artanh((p - q) / (p + q))."""
-    if double.is_single(p):
+    if is_single(p):
         return in_float64(double.log_quotient)(p, q)
     ratio = div(p, q)
     near = and_(gt(ratio, 0.5), lt(ratio, 2))
@@ -131,7 +130,7 @@ rel_entr = composed(
 
 def _kl_div(p: Any, q: Any) -> Any:
     """q (1 + u) log(1 + u) - q u with u = p / q - 1, which is p (m - log(1 + m)) with m = q / p - 1."""
-    if double.is_single(p):
+    if is_single(p):
         return in_float64(_kl_div_in_double)(p, q)
     m = div(sub(q, p), p)
     near = and_(gt(p, 0), lt(abs_(m), 0.5))
@@ -163,7 +162,7 @@ kl_div = composed(
 
 
 def _log1p_square(x: Any) -> Any:
-    if double.is_single(x):
+    if is_single(x):
         return in_float64(double.log1p_square)(x)
     large = gt(abs_(x), 1e4)
     far = where(large, abs_(x), like(1, x))

@@ -49,10 +49,15 @@ def in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
     return wide
 
 
+def is_single(x: Any) -> bool:
+    """Whether an array holds float32 numbers: their formulas have fewer terms, or are computed in float64."""
+    return aval_of(x).dtype == np.float32
+
+
 def by_size(formula: Callable[..., Any], in_double: Callable[..., Any]) -> Callable[..., Any]:
     """The formula; for float32 arrays the other one, of float64 arrays that hold their numbers."""
     wide = in_float64(in_double)
-    return lambda *xs: wide(*xs) if aval_of(xs[0]).dtype == np.float32 else formula(*xs)
+    return lambda *xs: wide(*xs) if is_single(xs[0]) else formula(*xs)
 
 
 def _in_float32(function: Function, most: int) -> Function:

@@ -65,7 +65,7 @@ from didax.primitives.elementwise import (
 from didax.primitives.fitted import erfcx
 from didax.primitives.gamma import digamma, gamma_of, reciprocal_less_1
 from didax.primitives.gamma_quotients import minus_log1p
-from didax.primitives.narrow import in_float64
+from didax.primitives.narrow import in_float64, is_single
 from didax.primitives.select import where
 
 # --- The two expansions -------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def _expand(a: Any, x: Any, sloped: bool) -> _Plane:
 
 def _weight(a: Any, x: Any) -> Any:
     """x^a exp(-x) / Gamma(a + 1), by its factors where none of them overflows: its logarithm would lose digits."""
-    if double.is_single(a):
+    if is_single(a):
         return in_float64(lambda a, x: double.value_of(double.power_of_gamma(a, x)))(a, x)
     small, one = lt(a, 1), like(1, a)
     root = pow_(x, mul(a, 0.5))
@@ -313,7 +313,7 @@ def _small(a: Any, x: Any, at: _Plane) -> tuple[Any, Any]:
 
 def _log_weight_times(a: Any, x: Any, y: Any, z: Any) -> Any:
     """The logarithm of y / z x^a exp(-x) / Gamma(a + 1)."""
-    if double.is_single(a):
+    if is_single(a):
         log_of = lambda a, x, y, z: double.logarithm_of(double.power_of_gamma(a, x), div(y, z))
         return in_float64(log_of)(a, x, y, z)
     value = mul(_weight(a, x), div(y, z))
@@ -330,7 +330,7 @@ def _upper_of_small(a: Any, x: Any) -> Any:
     """
     x = where(gt(x, 0), x, like(1, x))
     log_g = add(mul(a, log(x)), log1p(reciprocal_less_1(a)))
-    terms = 10 if aval_of(x).dtype == np.float32 else 18
+    terms = 10 if is_single(x) else 18
     power, total = like(1, x), like(0, x)
     for n in range(1, terms + 1):
         power = mul(mul(power, x), (1 if n == 1 else -1) / n)
