@@ -16,7 +16,7 @@ from didax.core.avals import aval_of
 from didax.core.dims import as_length, max_dim
 from didax.core.errors import message
 from didax.lax.dot import PrecisionLike, canonicalize_element_type, canonicalize_precision, dot_general
-from didax.lax.operands import operation
+from didax.lax.operands import as_ints, operation
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.convolution import ConvDimensionNumbers, conv_general_dilated_p, dilated
 from didax.primitives.elementwise import eq
@@ -75,9 +75,9 @@ def conv_general_dilated(
     x, w = aval_of(lhs), aval_of(rhs)
     numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
     ones = (1,) * (x.ndim - 2)
-    strides = _ints(window_strides)
-    spread = ones if lhs_dilation is None else _ints(lhs_dilation)
-    reach = ones if rhs_dilation is None else _ints(rhs_dilation)
+    strides = as_ints(window_strides)
+    spread = ones if lhs_dilation is None else as_ints(lhs_dilation)
+    reach = ones if rhs_dilation is None else as_ints(rhs_dilation)
     if isinstance(padding, str):
         if spread != ones:
             raise ValueError(
@@ -238,7 +238,7 @@ def conv_general_dilated_patches(
     Array([[[0., 1., 2.],
             [1., 2., 3.]]], dtype=float32)
     """
-    x, shape = aval_of(lhs), _ints(filter_shape)
+    x, shape = aval_of(lhs), as_ints(filter_shape)
     numbers = conv_dimension_numbers(x.shape, (1, 1, *shape), dimension_numbers)
     features, size = x.shape[numbers.lhs_spec[1]], math.prod(shape)
     one_each = convert_element_type(eq(iota(_INT32, (size, size), 0), iota(_INT32, (size, size), 1)), x.dtype)
@@ -464,7 +464,3 @@ def conv_general_permutations(dimension_numbers: tuple[str, str, str]) -> list[t
             )
         )
     return [tuple([spec.index(c) for c in [*first, *spatial]]) for first, spec in wanted]
-
-
-def _ints(values: Sequence[int]) -> tuple[int, ...]:
-    return tuple([operator.index(n) for n in values])

@@ -7,7 +7,6 @@ Read next: `primitives/dot.py`.
 from __future__ import annotations
 
 import enum
-import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ import numpy as np
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import message
-from didax.lax.operands import operation
+from didax.lax.operands import as_ints, operation
 from didax.primitives.convert import convert_element_type
 from didax.primitives.dot import PRECISIONS, Precision, dot_general_p
 from didax.primitives.scalars import match_scalars
@@ -136,7 +135,10 @@ def dot_general(
     return dot_general_p.bind(
         lhs,
         rhs,
-        dimension_numbers=((_axes(lhs_contract), _axes(rhs_contract)), (_axes(lhs_batch), _axes(rhs_batch))),
+        dimension_numbers=(
+            (as_ints(lhs_contract), as_ints(rhs_contract)),
+            (as_ints(lhs_batch), as_ints(rhs_batch)),
+        ),
         precision=canonicalize_precision(precision),
         preferred_element_type=canonicalize_element_type(preferred_element_type),
     )
@@ -248,7 +250,3 @@ def _precision(given: Any) -> Precision:
 def canonicalize_element_type(dtype: Any) -> np.dtype[Any] | None:
     """Return the dtype that `preferred_element_type` names, None for None."""
     return None if dtype is None else dtypes.dtype(dtype)
-
-
-def _axes(axes: Sequence[int]) -> tuple[int, ...]:
-    return tuple([operator.index(i) for i in axes])

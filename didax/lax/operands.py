@@ -12,6 +12,7 @@ are arrays of their own (`api/results.py`). Read next: `narrowed` in `core/dtype
 from __future__ import annotations
 
 import functools
+import operator
 import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
@@ -72,6 +73,11 @@ def _decorated(f: Any, exact: Sequence[str]) -> Any:
             raise
 
     return public
+
+
+def as_ints(values: Iterable[Any]) -> tuple[int, ...]:
+    """Axes or lengths as Python's integers; TypeError where one is none."""
+    return tuple([operator.index(n) for n in values])
 
 
 def _are_settled(values: Iterable[Any]) -> bool:

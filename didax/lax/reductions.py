@@ -8,7 +8,6 @@ reduces every prefix.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.core.value import Array
 from didax.lax.monoids import Combine, is_identity, reduction_of
-from didax.lax.operands import operation
+from didax.lax.operands import as_ints, operation
 from didax.primitives import elementwise
 from didax.primitives.reductions import (
     argmax_p,
@@ -51,10 +50,6 @@ __all__ = [
 ]
 
 
-def _axes(axes: Sequence[int]) -> tuple[int, ...]:
-    return tuple(operator.index(i) for i in axes)
-
-
 @operation
 def reduce_sum(operand: Any, axes: Sequence[int]) -> Array:
     """Return the sum over `axes`.
@@ -64,7 +59,7 @@ def reduce_sum(operand: Any, axes: Sequence[int]) -> Array:
     >>> lax.reduce_sum(np.float32([[1, 2], [3, 4]]), axes=(0,))
     Array([4., 6.], dtype=float32)
     """
-    return reduce_sum_p.bind(operand, axes=_axes(axes))
+    return reduce_sum_p.bind(operand, axes=as_ints(axes))
 
 
 @operation
@@ -76,7 +71,7 @@ def reduce_prod(operand: Any, axes: Sequence[int]) -> Array:
     >>> lax.reduce_prod(np.float32([[1, 2], [3, 4]]), axes=(0, 1))
     Array(24., dtype=float32)
     """
-    return reduce_prod_p.bind(operand, axes=_axes(axes))
+    return reduce_prod_p.bind(operand, axes=as_ints(axes))
 
 
 @operation
@@ -90,7 +85,7 @@ def reduce_max(operand: Any, axes: Sequence[int]) -> Array:
     >>> lax.reduce_max(np.float32([[1, 2], [3, 4]]), axes=(1,))
     Array([2., 4.], dtype=float32)
     """
-    return reduce_max_p.bind(operand, axes=_axes(axes))
+    return reduce_max_p.bind(operand, axes=as_ints(axes))
 
 
 @operation
@@ -102,7 +97,7 @@ def reduce_min(operand: Any, axes: Sequence[int]) -> Array:
     >>> lax.reduce_min(np.float32([[1, 2], [3, 4]]), axes=(1,))
     Array([1., 3.], dtype=float32)
     """
-    return reduce_min_p.bind(operand, axes=_axes(axes))
+    return reduce_min_p.bind(operand, axes=as_ints(axes))
 
 
 @operation
@@ -114,7 +109,7 @@ def reduce_and(operand: Any, axes: Sequence[int]) -> Array:
     >>> lax.reduce_and(np.array([[True, False], [True, True]]), axes=(1,))
     Array([False,  True], dtype=bool)
     """
-    return reduce_and_p.bind(operand, axes=_axes(axes))
+    return reduce_and_p.bind(operand, axes=as_ints(axes))
 
 
 @operation
@@ -126,7 +121,7 @@ def reduce_or(operand: Any, axes: Sequence[int]) -> Array:
     >>> lax.reduce_or(np.int32([1, 2, 4]), axes=(0,))
     Array(7, dtype=int32)
     """
-    return reduce_or_p.bind(operand, axes=_axes(axes))
+    return reduce_or_p.bind(operand, axes=as_ints(axes))
 
 
 @operation
@@ -138,7 +133,7 @@ def reduce_xor(operand: Any, axes: Sequence[int]) -> Array:
     >>> lax.reduce_xor(np.int32([1, 3, 4]), axes=(0,))
     Array(6, dtype=int32)
     """
-    return reduce_xor_p.bind(operand, axes=_axes(axes))
+    return reduce_xor_p.bind(operand, axes=as_ints(axes))
 
 
 @operation
@@ -166,7 +161,7 @@ def argmin(operand: Any, axis: int, index_dtype: Any) -> Array:
 
 
 def _search(primitive: Primitive, operand: Any, axis: int, index_dtype: Any) -> Array:
-    return primitive.bind(operand, axes=_axes([axis]), index_dtype=dtypes.dtype(index_dtype))
+    return primitive.bind(operand, axes=as_ints([axis]), index_dtype=dtypes.dtype(index_dtype))
 
 
 # --- Any monoid ---------------------------------------------------------------------------------------------
@@ -200,7 +195,7 @@ def reduce(
     >>> lax.reduce(np.float32([[1, 2], [3, 4]]), 0.0, lax.add, dimensions=(1,))
     Array([3., 7.], dtype=float32)
     """
-    axes = _axes(dimensions)
+    axes = as_ints(dimensions)
     xs, inits, combine, monoid, structure = reduction_of("reduce", operands, init_values, computation)
     _check_axes(xs, axes)
     if not axes:

@@ -111,7 +111,7 @@ class Checkpointed(Unbounded):
         cond_consts, consts, carry = layout.split(primals)
         _, const_dots, carry_dots = layout.split(tangents)
         dots = nonzero([*const_dots, *carry_dots])
-        new, out = jvp_body(params["body_jaxpr"], _body_layout(params), dots, forward)
+        new, out = jvp_body(params["body_jaxpr"], BodyLayout.of_while(params), dots, forward)
         carry_dots = instantiated(carry_dots, out)
         cond = with_unread(params["cond_jaxpr"], tuple(aval_of(t) for t in carry_dots))
         parts = cond_consts, [*consts, *nonzero_only(const_dots)], [*carry, *carry_dots]
@@ -221,10 +221,6 @@ class Checkpointed(Unbounded):
 
 
 checkpointed_p = Checkpointed("checkpointed_while")
-
-
-def _body_layout(params: dict[str, Any]) -> BodyLayout:
-    return BodyLayout((params["body_nconsts"], len(params["body_jaxpr"].outvars)))
 
 
 def _replay_params(params: dict[str, Any], body: Jaxpr, step: Jaxpr) -> dict[str, Any]:

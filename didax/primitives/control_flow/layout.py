@@ -138,6 +138,11 @@ class BodyLayout(Layout):
         """The carry and the ys."""
         return split_at(results, self.num_carry)
 
+    @classmethod
+    def of_while(cls, params: dict[str, Any]) -> Self:
+        """That of the body of a while loop, by the loop's parameters."""
+        return cls((params["body_nconsts"], len(params["body_jaxpr"].outvars)))
+
 
 class WhileLayout(Layout):
     """Constants of the condition, constants of the body, the carry: of a while loop."""

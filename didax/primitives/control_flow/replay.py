@@ -105,7 +105,7 @@ class Replay(LoopPrimitive):
         head, saved, body_consts, consts, state = _split(primals, params)
         _, saved_dots, body_dots, const_dots, state_dots = _split(tangents, params)
         dots = nonzero([*body_dots, *saved_dots])
-        body, moving = jvp_body(params["body_jaxpr"], _loop_layout(params), dots, forward)
+        body, moving = jvp_body(params["body_jaxpr"], BodyLayout.of_while(params), dots, forward)
         dots = (*nonzero([*const_dots, *state_dots]), *moving)
         step, out = jvp_body(params["jaxpr"], _step_layout(params), dots, forward)
         outs = self.run(
@@ -190,7 +190,7 @@ class Replay(LoopPrimitive):
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         params = eqn.params
         head, saved, body_consts, consts, state = _split(eqn.invars, params)
-        step_layout, loop_layout = _step_layout(params), _loop_layout(params)
+        step_layout, loop_layout = _step_layout(params), BodyLayout.of_while(params)
         step, used_in, used_out = dce_body(params["jaxpr"], step_layout, tuple(used))
         consts_used, state_used, read = step_layout.split(used_in)
         body, used_in, kept = dce_body(params["body_jaxpr"], loop_layout, read)
@@ -223,10 +223,6 @@ def _split(values: Values, params: dict[str, Any]) -> list[Any]:
     """Number of steps, steps and levels of saved carries; these carries; constants of loop and step; the state."""
     head, saved, others = split_at(values, 3, len(params["body_jaxpr"].outvars))
     return [head, saved, *ReplayLayout.of(params).split(others)]
-
-
-def _loop_layout(params: dict[str, Any]) -> BodyLayout:
-    return BodyLayout((params["body_nconsts"], len(params["body_jaxpr"].outvars)))
 
 
 def _step_layout(params: dict[str, Any]) -> BodyLayout:
