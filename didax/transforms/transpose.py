@@ -78,21 +78,13 @@ def backward(
     for eqn in reversed(eqns):
         primitive = eqn.primitive
         if primitive.multiple_results:
-            zeros = primitive.transposes_zeros if may_send_more(eqn) else None
-            if not any(v in sums for v in eqn.outvars):
-                unused = unsent.isdisjoint(eqn.outvars)
-                if unused or zeros is None:
-                    unsent.update(() if unused else eqn.invars)
-                    continue
-            ct: Any = [sums.pop(v) if v in sums else Zero(v.aval) for v in eqn.outvars]
-            if unsent and zeros is not None:
-                pairs = zip(eqn.outvars, ct, strict=True)
-                ct = [zeros(c) if type(c) is Zero and v in unsent else c for v, c in pairs]
+            ct = _cotangents_of_results(eqn, sums, unsent)
         else:
             ct = sums.pop(eqn.outvars[0], None)
-            if ct is None:
-                unsent.update(eqn.invars if eqn.outvars[0] in unsent else ())
-                continue
+        if ct is None:
+            if not unsent.isdisjoint(eqn.outvars):
+                unsent.update(eqn.invars)
+            continue
         args = [Undef(x.aval) if type(x) is Var else x.val for x in eqn.invars]  # type: ignore[union-attr]
         try:
             if eqn.source is not None:  # None: no rule of the user's wrote this equation, so it is linear
@@ -134,6 +126,18 @@ def backward(
 
 
 _LISTS = frozenset([list, tuple])
+
+
+def _cotangents_of_results(eqn: Eqn, sums: dict[Var, Any], unsent: set[Atom]) -> list[Any] | None:
+    """The cotangents of several results, taken out of `sums`; None where the transpose rule has nothing to do."""
+    zeros = eqn.primitive.transposes_zeros if may_send_more(eqn) else None
+    if not any(v in sums for v in eqn.outvars) and (zeros is None or unsent.isdisjoint(eqn.outvars)):
+        return None
+    cts = [sums.pop(v) if v in sums else Zero(v.aval) for v in eqn.outvars]
+    if not unsent or zeros is None:
+        return cts
+    pairs = zip(eqn.outvars, cts, strict=True)
+    return [zeros(ct) if type(ct) is Zero and v in unsent else ct for v, ct in pairs]
 
 
 def _check_linear_operands(args: Sequence[Any]) -> None:
