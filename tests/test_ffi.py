@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import shutil
 import subprocess
 import time
@@ -19,6 +20,7 @@ from didax import ffi
 from didax.extend.core import Primitive
 
 SOURCE = Path(__file__).parent / "ffi_sources" / "scale.cc"
+PAGE = Path(__file__).parent.parent / "docs" / "ffi.md"
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 X = np.arange(6.0, dtype="float32").reshape(2, 3)
 F32, COUNT = dx.ShapeDtypeStruct((3,), "float32"), dx.ShapeDtypeStruct((), "int32")
@@ -29,10 +31,13 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     if COMPILER is None:
         pytest.skip("no C++ compiler")
     path = tmp_path_factory.mktemp("ffi") / "libscale.so"
+    source = path.with_suffix(".cc")
+    (of_page,) = re.findall(r"^```cpp\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    source.write_text(SOURCE.read_text() + of_page)
     flags = ["-std=c++17", "-O0", "-fPIC", "-shared", f"-I{ffi.include_dir()}"]
-    subprocess.run([COMPILER, *flags, str(SOURCE), "-o", str(path)], check=True)
+    subprocess.run([COMPILER, *flags, str(source), "-o", str(path)], check=True)
     found = ctypes.CDLL(str(path))
-    ffi.register_ffi_target("didax_test_scale", ffi.pycapsule(found.ScaleHandler))
+    ffi.register_ffi_target("didax_test_scale", ffi.pycapsule(found.ShiftHandler))
     ffi.register_ffi_target("didax_test_raw", {"execute": ffi.pycapsule(found.RawHandler)})
     ffi.register_ffi_target("didax_test_sums", ffi.pycapsule(found.SumsHandler))
     return found
@@ -71,6 +76,13 @@ def test_calls_eager_compiled_and_mapped() -> None:
     wide = dx.vmap(lambda row: raw(row, vmap_method="broadcast_all"), in_axes=1, out_axes=1)(X)
     np.testing.assert_array_equal(wide, 1 + 0.5 * X)
     np.testing.assert_array_equal(dx.vmap(lambda row: raw(row, vmap_method="expand_dims"))(X), 1 + 0.5 * X)
+
+
+@pytest.mark.ci
+def test_the_handler_of_the_page_computes_what_the_page_says(library: ctypes.CDLL) -> None:
+    ffi.register_ffi_target("scale", ffi.pycapsule(library.ScaleHandler))
+    scaled = ffi.ffi_call("scale", F32, vmap_method="broadcast_all")
+    np.testing.assert_array_equal(dx.vmap(lambda row: scaled(row, factor=np.float32(2)))(X), 2 * X)
 
 
 @pytest.mark.ci

@@ -1,4 +1,4 @@
-// Handlers for tests/test_ffi.py: see xla/ffi/api/ffi.h, which jaxlib ships.
+// Handlers for tests/test_ffi.py, which adds that of docs/ffi.md: see xla/ffi/api/ffi.h, which jaxlib ships.
 #include <cstdint>
 #include <string_view>
 
@@ -7,7 +7,7 @@
 namespace ffi = xla::ffi;
 
 // y = factor * x + sum(shift), and in `count` the number of elements.
-static ffi::Error Scale(float factor, ffi::Span<const int32_t> shift, std::string_view mode, ffi::Buffer<ffi::F32> x,
+static ffi::Error Shift(float factor, ffi::Span<const int32_t> shift, std::string_view mode, ffi::Buffer<ffi::F32> x,
                         ffi::ResultBuffer<ffi::F32> y, ffi::ResultBuffer<ffi::S32> count) {
   if (mode != "scale") return ffi::Error::InvalidArgument("no such mode");
   float sum = 0;
@@ -18,7 +18,7 @@ static ffi::Error Scale(float factor, ffi::Span<const int32_t> shift, std::strin
   return ffi::Error::Success();
 }
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ScaleHandler, Scale,
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ShiftHandler, Shift,
                               ffi::Ffi::Bind()
                                   .Attr<float>("factor")
                                   .Attr<ffi::Span<const int32_t>>("shift")
