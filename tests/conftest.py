@@ -51,9 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     absent = set()
     if os.environ["XLA_FLAGS"] == XLA_FLAGS:
         absent.add("as_users")
-    if (
-        importlib.util.find_spec("jax_plugins") is not None
-    ):  # XLA is started here only where a GPU may be found
+    # XLA is started here only where a GPU may be found.
+    if importlib.util.find_spec("jax_plugins") is not None:
         import didax
 
         if didax.default_backend() != "cpu":

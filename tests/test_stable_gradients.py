@@ -30,9 +30,8 @@ class Row(NamedTuple):
     fun: Callable[..., Any]
     point: tuple[Any, ...]
     limits: tuple[Any, ...]
-    second: tuple[Any, ...] | None = (
-        None  # of smooth functions of numbers: the second derivative by each argument
-    )
+    # Of smooth functions of numbers: the second derivative by each argument.
+    second: tuple[Any, ...] | None = None
 
 
 ROWS = [

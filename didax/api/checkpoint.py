@@ -114,9 +114,8 @@ def checkpoint(
             return fun(*args, **kwargs)
         dynamic, named, key = static.split(args, kwargs) if static else (args, kwargs, ())
         filled = static.filled(key)
-        with contextlib.suppress(
-            TypeError
-        ):  # a static argument that is not hashable: the function is traced anew in each call
+        # With a static argument that is not hashable the function is traced anew in each call.
+        with contextlib.suppress(TypeError):
             filled = functions.setdefault(key, filled)
         leaves, tree = flatten_arguments(dynamic, named)
         avals, refs = leaf_types("checkpoint", fun, with_gaps(dynamic, key), named)

@@ -110,9 +110,8 @@ class _Reader(ast.NodeVisitor):
         if path is None:
             self.generic_visit(node)
             return
-        while not is_module(
-            path.rpartition(".")[0]
-        ):  # attributes of values: jax.Array.shape, jnp.float32.dtype
+        # What is left out are attributes of values: jax.Array.shape, jnp.float32.dtype.
+        while not is_module(path.rpartition(".")[0]):
             path = path.rpartition(".")[0]
         self.found.append((path, node.lineno))
 

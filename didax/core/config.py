@@ -52,9 +52,8 @@ class State:
     lowering_platform: Any = None  # which programs are staged and written for; None: that of the process
     user_contexts: Any = ()  # the values of `make_user_context`, as pairs
     mesh: Any = None  # the one that specs without a mesh refer to: see `core/sharding.py`
-    default_device: Any = (
-        None  # where programs run whose arguments nobody has placed; None: on the first device
-    )
+    # Where programs run whose arguments nobody has placed; None: on the first device.
+    default_device: Any = None
 
     @property
     def inspects_values(self) -> bool:
@@ -249,9 +248,8 @@ def _from_environment() -> State:
     values = _values(State())
     for name in NAMES:
         text = os.environ.get(variable_of(name)) if name not in NOT_OPTIONS else None
-        if text is not None and (
-            text.strip() or type(values[name]) is bool
-        ):  # an empty variable counts as unset
+        # An empty variable counts as unset, except for a flag.
+        if text is not None and (text.strip() or type(values[name]) is bool):
             values[name] = _from_variable(name, text)
     return _intern(values)
 

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LOOK = 0.1  # seconds between two looks at the others
-_GRACE = (
-    1.0  # seconds in which XLA may say first what it has lost; also, in which news of the others may follow
-)
+# Seconds in which XLA may say first what it has lost; also, in which news of the others may follow.
+_GRACE = 1.0
 
 
 class Job:

@@ -182,8 +182,8 @@ def _within(outer: str, scope: str) -> str:
     return f"{outer}/{scope}" if scope else outer
 
 
-# The names of the blocks that the program is in. They are looked at once there was one, so that programs without names
-# are traced as fast as before.
+# The names of the blocks that the program is in. They are looked at once there has been one, so that programs without
+# names do not pay for them.
 scope_now: ContextVar[str] = ContextVar("didax_scope", default="")
 _scopes: list[bool] = []
 

@@ -108,10 +108,8 @@ def leaked(tracer: Tracer) -> UnexpectedTracerError:
     origin = tracer.origin()
     if tracer.owner.ended:
         rule = "A traced array was used after the transformation that made it had ended."
-        fix = (
-            "Return the value from the transformed function instead of storing it in a global, an attribute "
-        )
-        fix += "or a list."
+        fix = "Return the value from the transformed function instead of storing it in a global, an attribute or "
+        fix += "a list."
     else:
         rule = "A traced array was used outside of the transformation that made it, which runs on: in another thread, "
         rule += "or in a context of its own."

@@ -75,9 +75,8 @@ def _sliding(x: Array, kernel: Array, pads: Any, precision: Any = None, element:
 
 
 def _by_numpy(x: Any, kernel: Any, *, before: int, after: int) -> Any:
-    if not (
-        is_finite(x) and is_finite(kernel)
-    ):  # what lies beyond the vector counts as 0, and 0 * inf is NaN
+    # What lies beyond the vector counts as 0, and 0 * inf is NaN.
+    if not (is_finite(x) and is_finite(kernel)):
         raise Declined
     beyond, sums = kernel.size - 1, np.correlate(x, kernel.conj(), "full")
     return sums[beyond - before : sums.size - (beyond - after)]

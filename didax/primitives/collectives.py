@@ -140,9 +140,7 @@ class PSum(LinearCollective):
 
     def transpose(self, ct: Any, x: Any, *, axis_name: AxisName, **params: Any) -> list[Any]:
         alike = "axis_index_groups" not in params
-        if alike and x.aval.vma.issuperset(
-            axis_names(axis_name)
-        ):  # the cotangent is the same on all devices already
+        if alike and x.aval.vma.issuperset(axis_names(axis_name)):  # the cotangent is the same on all devices
             return [ct]
         return [self.bind(ct, axis_name=axis_name, **params)]
 

@@ -166,11 +166,8 @@ class Convolution(BilinearContraction):
         preferred_element_type: np.dtype[Any] | None,
     ) -> Any:
         out = ctx.out_avals[0]
-        if 0 in (
-            lhs.aval.size,
-            rhs.aval.size,
-            out.size,
-        ):  # XLA takes no window of length 0, as cotangents can be
+        # XLA takes no window of length 0, as cotangents can be.
+        if 0 in (lhs.aval.size, rhs.aval.size, out.size):
             return ctx.constant(0, out)
         inner = operand_dtype(out.dtype, lhs.aval.dtype)
         lhs, rhs = ctx.convert(lhs, inner), ctx.convert(rhs, inner)

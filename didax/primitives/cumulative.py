@@ -51,9 +51,8 @@ class Cumulative(Primitive):
     # Whether it is lowered as a reduction of windows where XLA's partitioner splits the program. Only the sum is: if
     # two operations reduce equal windows of one array, the partitioner pads for both with the identity of the first.
     in_windows = False
-    in_one_kernel = (
-        False  # by Note [Cumulative reductions in one kernel]: if combining is cheap, and in any order
-    )
+    # See Note [Cumulative reductions in one kernel]: whether combining is cheap, and in any order.
+    in_one_kernel = False
     sharding = split.along_whole_axes(lambda x, axis, **_: [axis])
     padded = padded.cumulative
 

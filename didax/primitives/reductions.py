@@ -396,7 +396,7 @@ def _block_length(x: ShapedArray, axis: int) -> int | None:
 # element is NaN, the second the least position that holds it. Both go in steps (`steps.py`), by comparisons and ors
 # alone, and read no pairs. They are in a function of their own: XLA would compute an operand that is not in memory
 # once in each of them, rounded otherwise, and then no element may equal the extremum. Processor milliseconds, float32,
-# one loaded core of an AMD EPYC, as it was (pairs or blocks) -> passes: (1000, 1000) along axis 1 0.47 -> 0.36, along
+# one loaded core of an AMD EPYC, pairs or blocks -> passes: (1000, 1000) along axis 1 0.47 -> 0.36, along
 # axis 0 0.80 -> 0.49, (10000, 100) along axis 1 1.75 -> 0.64, (100, 10000) along axis 0 2.2 -> 0.31, (2000, 256)
 # 0.56 -> 0.23, (100000,) 0.16 -> 0.07; but (1000000,) 0.24 -> 0.77, (50000, 16) along axis 1 0.56 -> 0.71.
 

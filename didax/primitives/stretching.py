@@ -61,9 +61,8 @@ def align_batches(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None
     elements = [_without(a.shape, d) for a, d in zip(avals, dims, strict=True)]
     ranks = [len(shape) for shape in elements]
     inner = max(elements, key=len)
-    if any(
-        shape not in ((), inner) for shape in elements
-    ):  # a batch axis would pass for another axis, or be stretched
+    # Of other shapes a batch axis would pass for another axis, or be stretched.
+    if any(shape not in ((), inner) for shape in elements):
         facts = f"elements of the batch: {', '.join(map(str, elements))}"
         raise ArgumentError(
             message("Operands have one shape, or are scalars.", facts, fix="Broadcast them first.")

@@ -791,9 +791,8 @@ def default_device() -> Any:
 def argument_buffer(x: Any, device: Any = None) -> Any:
     """A buffer with the contents of one argument of a program: an array's own, or a new one for a NumPy value."""
     if isinstance(x, ConcreteArray):
-        if (
-            device is None and type(x) is PlacedArray and not x.committed
-        ):  # it was made under `default_device`
+        # An array that was made under `default_device` lies there without a choice of the user.
+        if device is None and type(x) is PlacedArray and not x.committed:
             from didax.xla.client import backend
 
             device = backend().default_device

@@ -353,9 +353,8 @@ class Program:
                     anew or asks,
                 )
         except RuntimeError as error:
-            if (
-                type(error) is RuntimeError
-            ):  # the library's own, as in a forked process: it says what is wrong
+            # An error of the library's own, as in a forked process, says what is wrong.
+            if type(error) is RuntimeError:
                 raise
             if (explained := _wrong_text(self.jaxpr, error)) is None:
                 raise

@@ -191,9 +191,8 @@ def buffers_for(layouts: Sequence[NamedSharding], args: Sequence[Any]) -> list[A
         buffer = x._buffer if type(x) is ShardedArray and x.sharding is layout else None  # pyright: ignore[reportPrivateUsage]
         if layout.mesh.axis_names == ONE_DEVICE:
             buffer = _on_device_alone(x, layout)
-        if (
-            buffer is None or buffer.is_deleted()
-        ):  # XLA would read the memory of a deleted array, which is gone
+        # XLA would read the memory of a deleted array, which is gone.
+        if buffer is None or buffer.is_deleted():
             buffer = place(x, layout).device_buffer()
         buffers.append(buffer)
     return buffers

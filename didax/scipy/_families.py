@@ -320,9 +320,8 @@ def _normalised_legendre(n: Any, m: Any, theta: Any, n_max: int) -> Any:
     order = m.astype(theta.dtype)
 
     def step(k: Any, state: Any) -> Any:
-        before, here, out = (
-            state  # of the degrees k - 2 and k - 1; below degree m, `here` is that of order k - 1
-        )
+        # Of the degrees k - 2 and k - 1; below degree m, `here` is that of order k - 1.
+        before, here, out = state
         k = dnp.asarray(k)
         degree = k.astype(theta.dtype)
         diagonal = -dnp.sqrt((2 * degree + 1) / dnp.maximum(2 * degree, 1)) * sin * here

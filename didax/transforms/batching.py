@@ -80,9 +80,8 @@ class BatchTrace(Trace):
         for y, dim in zip(outs, out_dims, strict=True):
             if dim is not None:
                 check_axis(primitive, self.axis.size, y, dim)
-        if (
-            config.state().check and primitive.type is not None
-        ):  # functions of Python are checked where they run
+        # Without a type rule it holds functions of Python, which are checked where they run.
+        if config.state().check and primitive.type is not None:
             wanted = infer(primitive, tuple([aval_of(x) for x in args]), params)
             check_batch(primitive, outs, out_dims, wanted)
         if primitive.multiple_results:

@@ -146,10 +146,7 @@ def _sharding(leaf: Any) -> str:
     try:
         sharding = leaf.sharding
         count = len(sharding.device_set)
-    except (
-        AttributeError,
-        RuntimeError,
-    ):  # no sharding, a tracer, a NumPy array, or an array that was deleted
+    except (AttributeError, RuntimeError):  # a tracer, a NumPy array, or an array that was deleted
         return ""
     if count < 2:
         return ""

@@ -570,13 +570,11 @@ def _made(key: Any, make: Callable[[], Any]) -> Any:
         other = _compiling.get(key)
         mine = _compiling[key] = other or _Compilation()
     if other is not None:
-        if (
-            other.thread != threading.get_ident()
-        ):  # if it is this thread, a finaliser runs in the middle of its own compilation
+        # A finaliser may run in the middle of a compilation of its own thread.
+        if other.thread != threading.get_ident():
             other.ended.wait()
-        return (
-            make() if other.loaded is None else other.loaded
-        )  # the other thread failed: fail here with an error of our own
+        # Where the other thread failed, this one fails with an error of its own.
+        return make() if other.loaded is None else other.loaded
     try:
         loaded = mine.loaded = make()
         with _memory_lock:

@@ -19,9 +19,8 @@ import sys
 def leave_quietly() -> None:
     """Arrange for the end of the process where other threads run Python or XLA; called by Python's exit."""
     if len(sys._current_frames()) > 1:
-        with contextlib.suppress(
-            OSError, AttributeError
-        ):  # not glibc: another C library, which does not unwind threads
+        # Another C library than glibc has no such function, and does not unwind threads.
+        with contextlib.suppress(OSError, AttributeError):
             _let_threads_sleep()
         skip_teardown()
 

@@ -80,9 +80,8 @@ def noisy_lines(statement: Statement, slot: int) -> list[str]:
     rough = any(part in whole for part in ROUGH)
     roundings = ROUGH_ROUNDINGS if rough else ROUNDINGS
     text = statement.text
-    if (
-        operation not in ONCE
-    ):  # an operand that is used twice gets noise twice: it would cancel in cross(x, x)
+    # An operand that is used twice gets noise twice: it would cancel in cross(x, x).
+    if operation not in ONCE:
         slots = itertools.count(slot + 1)
         text = VARIABLE.sub(lambda m: f"noisy({m.group()}, {next(slots)}, {roundings})", text)
     changed = Statement(statement.targets, text, statement.blocks, statement.single)

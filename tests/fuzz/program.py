@@ -57,9 +57,8 @@ class Statement:
     targets: tuple[str, ...]
     text: str
     blocks: tuple[Block, ...] = ()
-    single: bool = (
-        True  # the expression is one array; otherwise a pytree, of which the targets are the leaves
-    )
+    # The expression is one array; otherwise a pytree, of which the targets are the leaves.
+    single: bool = True
 
     def lines(self, wrap: str = "{}") -> list[str]:
         """The statement as Python; `wrap` is put around what its targets get."""

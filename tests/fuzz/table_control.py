@@ -87,9 +87,8 @@ def jitted(d: Scope) -> str:
     return f"lib.jit({body})({v}, {w})"
 
 
-OF_DIDAX = (
-    "**({{{}}} if lib.__name__ == 'didax' else {{}})"  # keywords that jax has not, and that change no value
-)
+# Keywords that jax has not, and that change no value.
+OF_DIDAX = "**({{{}}} if lib.__name__ == 'didax' else {{}})"
 ALONG_AN_AXIS = [  # what has rules for padded axes of its own
     "np.cumsum({}, 0)",
     "np.flip({}, 0)",

@@ -205,10 +205,8 @@ def _unflatten(cls: type[JAXSparse], aux: tuple[Any, ...], leaves: Sequence[Any]
     try:
         now = x.n_batch if hasattr(cls, "n_batch") else 0  # type: ignore[attr-defined]
         known = _batch_shape(x._bufs, now) if now else ()
-    except (
-        AttributeError,
-        TypeError,
-    ):  # the leaves are no arrays, as when a tree is mapped to something else
+    # The leaves are no arrays where a tree is mapped to something else.
+    except (AttributeError, TypeError):
         now, known = n_batch, ()
     # Axes that the whole shape has said stay; those in front of them came or went with vmap.
     kept = min(now, n_batch)

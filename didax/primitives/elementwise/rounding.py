@@ -58,10 +58,8 @@ def _rem_lower(ctx: Any, x: Any, y: Any) -> Any:
     from didax.primitives.elementwise.remainders import lower_remainder, pays  # on first need
 
     dtype = x.aval.dtype
-    if dtype.name in (
-        "float16",
-        "bfloat16",
-    ):  # the remainder is exact, and has no more digits than its operands
+    # The remainder is exact, and has no more digits than its operands.
+    if dtype.name in ("float16", "bfloat16"):
         wide = [ctx.convert(z, _FLOAT32) for z in (x, y)]
         return ctx.convert(_rem_lower(ctx, *wide), dtype)
     return lower_remainder(ctx, x, y) if pays(ctx, x) else lower_division(ctx, "remainder", x, y)
