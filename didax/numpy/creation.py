@@ -211,6 +211,14 @@ def _from_buffer(x: Any, dtype: np.dtype[Any] | None) -> Any:
     raise _no_number(x)
 
 
+def _element(x: Any) -> Any:
+    """Return `as_operand(x)` for an item of a list, which has to be a number or an array."""
+    found = as_operand(x)
+    if found is None:
+        raise _no_number(x)
+    return found
+
+
 def _no_number(x: Any) -> ArgumentError:
     return ArgumentError(
         message(
@@ -269,7 +277,7 @@ def _from_numbers(xs: Sequence[Any], leaves: Sequence[Any], dtype: np.dtype[Any]
         if foreign:
             xs = _map_leaves(lambda x: np.asarray(x) if type(x) in foreign else x, xs)
             return _from_numbers(xs, list(_leaves(xs)), None)
-        operands = {kind: checked_operand("array", x, "element") for kind, x in kinds.items()}
+        operands = {kind: _element(x) for kind, x in kinds.items()}
         arrays = {x.dtype: from_numpy(x.ravel()[:0]) for x in leaves if isinstance(x, np.ndarray)}
         samples = [*operands.values(), *arrays.values()]
         dtype = result_pair(*samples)[0] if samples else dtypes.default_dtype("f")

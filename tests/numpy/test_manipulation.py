@@ -272,7 +272,12 @@ def test_numpy_arrays_are_copied():
 ERRORS = [
     (lambda: dnp.array([[1], [1, 2]]), ValueError, r"equal lengths\.\n  items of length: 1, 2\nPad"),
     (lambda: dnp.array("a"), TypeError, r"array takes numbers.*\n  got: 'a' of type str\nPass"),
-    (lambda: dnp.array([None]), TypeError, r"element: None of type NoneType"),
+    (
+        lambda: dnp.array([None]),
+        TypeError,
+        r"array takes numbers.*\n  got: None of type NoneType\nPass numbers; replace",
+    ),
+    (lambda: dnp.array([1, "a"]), TypeError, r"array takes numbers.*\n  got: 'a' of type str\nPass"),
     (lambda: dnp.array(2**40), OverflowError, r"integer: 1099511627776, dtype: int32"),
     (lambda: dnp.zeros((2, -1)), ValueError, r"lengths of at least 0\.\n  shape: \(2, -1\)"),
     (lambda: dnp.zeros(2.5), TypeError, r"shape of integers\.\n  shape: 2.5"),
