@@ -200,13 +200,6 @@ def test_what_is_left_out_names_the_way_to_the_same_end():
         del x[0]
 
 
-def test_the_array_api_namespace():
-    x = dnp.ones(2)
-    assert x.__array_namespace__() is dnp and x.__array_namespace__(api_version="2024.12") is dnp
-    with pytest.raises(ValueError, match=r"api_version: '1999\.12'"):
-        x.__array_namespace__(api_version="1999.12")
-
-
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "float32", "bfloat16"])
 def test_round_without_digits_gives_integers_as_in_jax(dtype):
     for number in (np.asarray(1.5), np.asarray([0.5, 1.5, 2.5])):

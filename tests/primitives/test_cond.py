@@ -35,21 +35,7 @@ def conds(jaxpr: Jaxpr) -> list[Eqn]:
     return [eqn for eqn in jaxpr.eqns if eqn.primitive is cond_p]
 
 
-# --- The results printed in Autodidax, part 5 -----------------------------------------------------
-
-
-def test_the_branch_of_a_python_bool():
-    assert int(cond(True, lambda: 3, lambda: 4)) == 3
-
-
-def test_jvp_of_cond():
-    out, out_dot = dx.jvp(lambda x: cond(True, lambda: x * x, lambda: 0.0), (1.0,), (1.0,))
-    assert (float(out), float(out_dot)) == (1.0, 2.0)
-
-
-def test_vmap_of_cond():
-    out = dx.vmap(lambda x: cond(True, lambda: x + 1.0, lambda: 0.0), (0,))(np.array([1.0, 2.0, 3.0]))
-    assert out.tolist() == [2.0, 3.0, 4.0]
+# --- Results that branches share ------------------------------------------------------------------
 
 
 def test_what_every_branch_hands_on_stays_one_copy():
@@ -59,20 +45,6 @@ def test_what_every_branch_hands_on_stays_one_copy():
     one, swapped, added = mapped(np.array([True, False]), 1.0, 2.0)
     assert (float(one), swapped.tolist(), added.tolist()) == (1.0, [2.0, 1.0], [3.0, -1.0])
     assert float(dx.grad(lambda x: mapped(np.array([True, False]), x, 2.0)[0])(1.0)) == 1.0
-
-
-def test_jit_of_cond():
-    assert int(dx.jit(lambda: cond(False, lambda: 1, lambda: 2))()) == 2
-
-
-@pytest.mark.parametrize("wrap", [lambda f: f, dx.jit])
-def test_linearize_of_cond(wrap):
-    _, f_lin = dx.linearize(wrap(lambda x: cond(True, lambda: x, lambda: 0.0)), 1.0)
-    assert float(f_lin(3.14)) == np.float32(3.14)
-
-
-def test_grad_of_cond():
-    assert float(dx.grad(lambda x: cond(True, lambda: x * x, lambda: 0.0))(1.0)) == 2.0
 
 
 # --- Every composition, compared with jax ---------------------------------------------------------
