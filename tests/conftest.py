@@ -101,9 +101,8 @@ def few_programs() -> None:
 _answers: Answers | None = None
 _new_answers: dict[str, str] = {}  # of all processes, in the one that started them
 _compiled: Counter[str] = Counter()  # programs by test file; those of the oracle together
-_seconds: Counter[str] = (
-    Counter()
-)  # of a processor, by test file, those of processes that tests start included
+# Of a processor, by test file, those of processes that tests start included.
+_seconds: Counter[str] = Counter()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -156,9 +156,8 @@ def notes_without_text(sources: list[str]) -> set[str]:
 
 def test_every_note_that_a_comment_refers_to_is_written():
     library = [path.read_text() for path in (ROOT / "didax").rglob("*.py")]
-    pages = [
-        page.read_text() for page in PAGES if page.name != "CONTRIBUTING.md"
-    ]  # whose title is an example
+    # The note of CONTRIBUTING is an example.
+    pages = [page.read_text() for page in PAGES if page.name != "CONTRIBUTING.md"]
     assert not notes_without_text(library + pages)
     assert notes_without_text(["# Note [One]. It says", "see Note\n# [One] and Note [Two\n    # words]"]) == {
         "Two words"

@@ -283,11 +283,8 @@ def test_a_function_evaluated_as_a_whole_is_few_python_calls(monkeypatch: pytest
     x = dnp.asarray(np.arange(6, dtype="float32").reshape(2, 3))
     limits = {nn.softmax: 28, nn.elu: 10, dnp.var: 18, dnp.median: 22, dnp.mean: 11, dnp.linalg.norm: 11}
     limits |= {dnp.sinc: 22, dnp.sign: 19, dnp.trunc: 18}  # ufuncs of several operations
-    limits |= {
-        dnp.nanstd: 20,
-        nn.mish: 12,
-        nn.log_softmax: 17,
-    }  # choices, casts and sums are no calls of Python
+    # Choices, casts and sums are no calls of Python.
+    limits |= {dnp.nanstd: 20, nn.mish: 12, nn.log_softmax: 17}
     limits |= {dnp.sum: 11, dnp.any: 12, dnp.argmax: 14, dnp.max: 18}
     limits |= {stats.norm.pdf: 28, stats.mode: 70, stats.rankdata: 40, dnp.fft.fft: 16, dnp.fft.fftshift: 21}
     for f, limit in limits.items():

@@ -486,14 +486,12 @@ def test_opt_einsum_contracts():
     opt_einsum = pytest.importorskip("opt_einsum")
     x = dnp.arange(6.0).reshape(2, 3)
     expected = np.einsum("ij,kj,kl->il", x, x, x)
-    out = opt_einsum.contract(
-        "ij,kj,kl->il", x, x, x, backend="didax.numpy"
-    )  # it has no list of libraries to join
+    # opt_einsum has no list of libraries that Didax could join, so the call names it.
+    out = opt_einsum.contract("ij,kj,kl->il", x, x, x, backend="didax.numpy")
     assert isinstance(out, dx.Array)
     np.testing.assert_allclose(out, expected)
-    np.testing.assert_allclose(
-        opt_einsum.contract("ij,kj,kl->il", x, x, x), expected
-    )  # of NumPy, as np.einsum is
+    # Without the name it computes with NumPy, as np.einsum does.
+    np.testing.assert_allclose(opt_einsum.contract("ij,kj,kl->il", x, x, x), expected)
     contract = opt_einsum.contract_expression("ij,kj->ik", (2, 3), (2, 3))
     f = lambda x: contract(x, x, backend="didax.numpy").sum()
     np.testing.assert_allclose(dx.jit(dx.grad(f))(x), 2 * np.asarray(x).sum(0)[None].repeat(2, 0))

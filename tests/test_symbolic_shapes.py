@@ -141,9 +141,8 @@ def test_what_bounds_decide() -> None:
     a, c = export.symbolic_shape("a, c", constraints=["floordiv(a, 2)*floordiv(a, 2) == c"])
     with pytest.raises(InconclusiveDimensionOperation):  # 5 and 4
         assert a >= 2 * c
-    a, c = export.symbolic_shape(
-        "a, c", constraints=["c <= min(c, 4)", "mod(a, c) <= 3 - c"]
-    )  # of what they bound
+    # Constraints that name what they bound.
+    a, c = export.symbolic_shape("a, c", constraints=["c <= min(c, 4)", "mod(a, c) <= 3 - c"])
     assert c <= 4
     assert a >= a % c
     for question in (lambda: b >= 5, lambda: n > b, lambda: bool(b - 4), lambda: range(b), lambda: float(b)):

@@ -126,9 +126,8 @@ class Remembering:
 
 _all_caches: WeakSet[JitCache] = WeakSet()
 _all_caches_lock = lock_for_forks(threading.RLock())  # reentrant: a garbage collection may run anything
-_caches: WeakKeyDictionary[Any, dict[Hashable, JitCache]] = (
-    WeakKeyDictionary()
-)  # by function and options of jit
+# By function and options of jit.
+_caches: WeakKeyDictionary[Any, dict[Hashable, JitCache]] = WeakKeyDictionary()
 
 
 def cache_of(fun: Any, options: Hashable) -> JitCache:
@@ -148,9 +147,8 @@ def _forget_calls() -> None:
         cache.forget_calls()
 
 
-after_fork(
-    _forget_calls
-)  # they do not ask whether XLA, which does not survive a fork, is there: see `xla/client.py`
+# They do not ask whether XLA, which does not survive a fork, is there: see `xla/client.py`.
+after_fork(_forget_calls)
 
 
 def _all() -> list[JitCache]:

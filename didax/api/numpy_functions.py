@@ -35,9 +35,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _PLAIN = frozenset({type(None), bool, int, float, str})
 _get_current = current_trace_var.get
-staged_whole: ContextVar[Any] = ContextVar(
-    "didax_staged_whole", default=None
-)  # the trace of `evaluated_whole`
+# The trace of `evaluated_whole`.
+staged_whole: ContextVar[Any] = ContextVar("didax_staged_whole", default=None)
 
 
 class Declined(Exception):

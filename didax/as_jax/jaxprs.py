@@ -181,10 +181,8 @@ _views: WeakValueDictionary[tuple[int, int], Jaxpr] = WeakValueDictionary()
 
 def view(jaxpr: core.Jaxpr, num_consts: int = 0) -> Jaxpr:
     """A program of Didax's as JAX has it; the same object as long as somebody holds it."""
-    key = (
-        id(jaxpr),
-        num_consts,
-    )  # the view holds the jaxpr, so the number stays the jaxpr's while the entry lives
+    # The view holds the jaxpr, so the number stays the jaxpr's while the entry lives.
+    key = id(jaxpr), num_consts
     found = _views.get(key)
     if found is None:
         found = Jaxpr(jaxpr.invars[:num_consts], jaxpr.invars[num_consts:], jaxpr.outvars, [], jaxpr.effects)

@@ -287,10 +287,8 @@ class _Overlay:
 
     def __init__(self, values: dict[str, Any]):
         self.values = values
-        self._known: tuple[State | None, State | None] = (
-            None,
-            None,
-        )  # the global options, and these on top of them
+        # The global options, and these on top of them.
+        self._known: tuple[State | None, State | None] = None, None
 
     def state(self) -> State:
         base, state = self._known  # read at once: threads that run in copies of one context share the overlay

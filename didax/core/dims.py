@@ -37,9 +37,8 @@ class Factor(NamedTuple):
         return f"{self.op}({', '.join(map(str, self.args))})" if self.args else self.op
 
 
-Monomial = tuple[
-    tuple[Factor, int], ...
-]  # factors with their powers, sorted by their texts; () is the constant 1
+# Factors with their powers, sorted by their texts; () is the constant 1.
+Monomial = tuple[tuple[Factor, int], ...]
 Terms = dict[Monomial, int]
 Size = Any  # int or Dim
 

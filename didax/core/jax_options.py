@@ -239,9 +239,8 @@ class Config:
 
     def config_with_absl(self) -> None:
         """Declare the options as flags of absl, and take their values when absl has read the command line."""
-        flags: Any = importlib.import_module(
-            "absl.flags"
-        )  # imported here because Didax does not depend on absl
+        # Imported here because Didax does not depend on absl.
+        flags: Any = importlib.import_module("absl.flags")
         app: Any = importlib.import_module("absl.app")
         for name, value in self.values.items():
             define = flags.DEFINE_bool if isinstance(value, bool) else flags.DEFINE_string

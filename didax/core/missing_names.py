@@ -75,9 +75,8 @@ class AdvisingAttributeError(AttributeError):
     """An AttributeError whose text says what to do, to which Python adds no suggestion of its own."""
 
     def __init__(self, *args: object):
-        super().__init__(
-            *args, obj=type(self)
-        )  # Python suggests for `name`, which it sets where it finds no `obj`
+        # Python suggests for `name`, which it sets where it finds no `obj`.
+        super().__init__(*args, obj=type(self))
 
 
 class MissingNameError(AdvisingAttributeError):

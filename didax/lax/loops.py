@@ -486,9 +486,8 @@ def _counter_type(lower: Any, upper: Any) -> ShapedArray:
         )
     for bound in (lower, upper):
         if type(bound) is int:
-            dtypes.numpy_scalar(
-                bound, joined.dtype
-            )  # raises where it is out of range: the counter would wrap around
+            # Raises where it is out of range: the counter would wrap around.
+            dtypes.numpy_scalar(bound, joined.dtype)
     # As in JAX, a counter is weak where it starts from a Python number, or between bounds that are known.
     known = (
         joined.dtype == dtypes.default_dtype(int)

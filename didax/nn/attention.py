@@ -75,9 +75,8 @@ def dot_product_attention(
     keys = _lengths("key_value_seq_lengths", key_value_seq_lengths, sizes[0])
     visible = _visibility(sizes, mask, is_causal, queries, keys, local_window_size)
     if visible is not None:
-        logits = dnp.where(
-            visible, logits, -0.7 * float(dtypes.finfo(logits.dtype).max)
-        )  # finite, so no NaN follows
+        # Finite, so no NaN follows.
+        logits = dnp.where(visible, logits, -0.7 * float(dtypes.finfo(logits.dtype).max))
     groups = (sizes[0], k.shape[2], sizes[1] // k.shape[2], *sizes[2:])
     weights = softmax(logits, axis=-1).astype(v.dtype).reshape(groups)
     out = dnp.einsum("bkgts,bskh->btkgh", weights, v).reshape(q.shape)

@@ -396,9 +396,8 @@ def _wrapped_item(item: Any, length: int) -> Any:
         return item
     if isinstance(item, np.ndarray):
         return item % length
-    return rem(
-        item, number(length, item.dtype)
-    )  # the remainder may be negative; parsing counts it from the end
+    # The remainder may be negative; parsing counts it from the end.
+    return rem(item, number(length, item.dtype))
 
 
 def _length_at(x: ShapedArray, items: list[Any], i: int) -> int:

@@ -57,9 +57,8 @@ def as_operand(x: Any) -> Any:
         return x if x.dtype == dtype else x.astype(dtype)
     if (convert := getattr(x, "__jax_array__", None)) is not None:
         return as_operand(convert())
-    return next(
-        (base(x) for base in dtypes.PYTHON_SCALARS if isinstance(x, base)), None
-    )  # enums and other subclasses of int and float
+    # Enums and other subclasses of int and float.
+    return next((base(x) for base in dtypes.PYTHON_SCALARS if isinstance(x, base)), None)
 
 
 def checked_operand(name: str, x: Any, argument: str | int = "x") -> Any:

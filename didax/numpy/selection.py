@@ -626,9 +626,8 @@ def unique(
     with_order = return_index or return_inverse or dimension is not None or dtypes.is_complex(x.dtype)
     groups = _groups(rows, equal_nan, with_order)
     count, kind = _result_count("unique", groups.is_first, size), dtypes.default_dtype("i")
-    starts, _ = _true_positions(
-        "unique", groups.is_first, count + 1
-    )  # one more position: the end of the last group
+    # One more position: the end of the last group.
+    starts, _ = _true_positions("unique", groups.is_first, count + 1)
     starts, ends = slice_axis(starts, 0, count, 0), slice_axis(starts, 1, count + 1, 0)
     number = el.add(iota(_INT32, (count,), 0), 1)
     total = array_sum(groups.is_first, dtype=_INT32)

@@ -119,9 +119,8 @@ def _modulo_int(x: Any, y: Any) -> Any:
 @bytes_in_float32
 def _modulo(x: Any, y: Any) -> Any:
     remainder = _towards_divisor(el.rem(x, y), y)
-    return _choose(
-        el.lt(y, 0), el.neg(el.sub(0, remainder)), el.sub(0, el.neg(remainder))
-    )  # a zero has the sign of y
+    # A zero has the sign of y.
+    return _choose(el.lt(y, 0), el.neg(el.sub(0, remainder)), el.sub(0, el.neg(remainder)))
 
 
 def _towards_divisor(remainder: Any, y: Any) -> Any:

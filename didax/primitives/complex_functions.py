@@ -166,9 +166,8 @@ def symmetric(hlo: str, symmetry: str, corner: Corner | None = None) -> Callable
         y = ctx.op("abs", [y])
         if symmetry != "conjugate":
             x = ctx.op("abs", [x])
-        re, im = c.parts(
-            ctx.barrier(_operation(ctx, hlo, ctx.op("complex", [x, y], z.aval)))
-        )  # computed once
+        # The barrier keeps XLA from computing it twice.
+        re, im = c.parts(ctx.barrier(_operation(ctx, hlo, ctx.op("complex", [x, y], z.aval))))
         if corner is not None:
             re, im = corner(c, x, y, re, im)
         if symmetry == "odd":

@@ -74,9 +74,8 @@ class ConvertElementType(Primitive):
         if dtypes.is_complex(x.aval.dtype) and not dtypes.is_complex(new_dtype):
             x = ctx.op("real", [x], x.aval.update(dtype=dtypes.real_dtype(x.aval.dtype)))
         if dtypes.is_integer(new_dtype) and (wide := dtypes.compute_dtype(x.aval.dtype)) is not None:
-            x = ctx.convert(
-                x, wide
-            )  # XLA compares with the limits of integers, which narrow floats cannot hold
+            # XLA compares with the limits of integers, which narrow floats cannot hold.
+            x = ctx.convert(x, wide)
         if new_dtype == _E8M0 and x.aval.dtype != _E8M0:
             x = ctx.barrier(x)  # XLA drops the signs of constants
         if not ctx.module.on_cpu and dtypes.is_sub_byte(new_dtype):

@@ -199,9 +199,8 @@ def poch(over: Any, under: Any, difference: Any) -> tuple[Any, Power]:
     grown = where(lt(difference, 0), like(-math.inf, p), like(math.inf, p))
     alike = eq(where(mirrored, like(1, p), like(0, p)), where(other, like(1, p), like(0, p)))
     high, low = add(p, _SHIFT), add(q, _SHIFT)
-    more = where(
-        mirrored, neg(difference), difference
-    )  # of the quotient that is left of two that are mirrored
+    # How much the argument above exceeds that below, after they were mirrored.
+    more = where(mirrored, neg(difference), difference)
     quotient = mul(sub(low, 0.5), logarithm2(ratio(high, low), ratio(more, low)))
     logs = sub(logarithm2(high), _LOG2_E)
     quotient = sub(add(add(quotient, mul(more, logs)), _stirling(high)), _stirling(low))

@@ -160,9 +160,8 @@ def _kummer_far(a: Any, b: Any, x: Any) -> Any:
     growing = like(0, x)
     for k in range(30):
         new = mul(term, div(mul(add(first, k), add(second, k)), mul(size, k + 1)))
-        growing = where(
-            ge(abs_(new), abs_(term)), like(1, x), growing
-        )  # from its smallest term on it diverges
+        # From its smallest term on it diverges.
+        growing = where(ge(abs_(new), abs_(term)), like(1, x), growing)
         term = where(eq(growing, 1), like(0, x), new)
         total = add(total, term)
     power = where(negative, mul(neg(a), log(size)), add(x, mul(sub(a, b), log(size))))

@@ -189,9 +189,8 @@ def shuffle(words: Any, x: Any, axis: int) -> Any:
     def once(state: tuple[Any, Any], _: Any) -> tuple[Any, None]:
         words, x = state
         words, used = child(words, 0), child(words, 1)
-        keys = written(
-            random_bits_p.bind(used, shape=shape, bit_width=32)
-        )  # as parts of wide numbers they cost twice
+        # As parts of wide numbers they cost twice.
+        keys = written(random_bits_p.bind(used, shape=shape, bit_width=32))
         return (words, sort_p.bind(keys, x, dimension=axis, is_stable=True, num_keys=1)[1]), None
 
     if is_symbolic(size):

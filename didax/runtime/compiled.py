@@ -144,9 +144,8 @@ class Program:
         self._replaced = {new_position[i]: out for out, i in enumerate(replaced) if i in new_position}
         self.jaxpr = jaxpr
         self.donated = tuple(compress(donated, needs))  # for each argument that is used
-        self.kept = (
-            None if all(needs) else [i for i, needed in enumerate(needs) if needed]
-        )  # None: all are used
+        # None: all are used.
+        self.kept = None if all(needs) else [i for i, needed in enumerate(needs) if needed]
         self.options = options
         self._asked = list(compress(asked, needs))
         self.asked_results = asked_results

@@ -63,9 +63,8 @@ class Cost(NamedTuple):
     evaluating: float  # once, operation by operation, where every operation has its plan
     own: float  # the same without the jaxprs inside
     compiling: float
-    plans: frozenset[
-        Any
-    ]  # the operations that are programs of their own, by `application_key`, and if it is large
+    # The operations that are programs of their own, by `application_key`, and if it is large.
+    plans: frozenset[Any]
     unbounded: bool  # a loop in it may take any time
     calls_python: bool
     largest: int  # elements of its largest array

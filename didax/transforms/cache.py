@@ -37,9 +37,8 @@ def cached_on_jaxpr(f: Callable[Concatenate[Jaxpr, P], R]) -> Callable[Concatena
             if stack_is_low():  # passes over jaxprs within jaxprs come through here
                 return on_new_stack(functools.partial(cached, jaxpr, *args, **kwargs))
             result = f(jaxpr, *args, **kwargs)
-            results[key] = (
-                _ITSELF if result is jaxpr else result
-            )  # a reference to its key would keep the entry alive
+            # A reference to its key would keep the entry alive.
+            results[key] = _ITSELF if result is jaxpr else result
         found = results[key]
         return cast(R, jaxpr) if found is _ITSELF else found
 

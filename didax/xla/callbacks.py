@@ -40,9 +40,8 @@ Tell = Callable[[BaseException], None]
 
 CPU_TARGET = "didax_python_callback"
 GPU_TARGET = "xla_ffi_python_gpu_callback"
-_COPIED = (
-    1 << 18
-)  # bytes: smaller arguments are copied and may be kept; larger ones are views during the call
+# Bytes: smaller arguments are copied and may be kept; larger ones are views during the call.
+_COPIED = 1 << 18
 _NARROW = {
     "int2": np.int8,
     "int4": np.int8,

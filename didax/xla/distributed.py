@@ -111,9 +111,8 @@ def _serve(held: Connections) -> dict[str, Any]:
         heartbeat_timeout=NEVER,
         cluster_register_timeout=NEVER,
     )
-    ctypes.pythonapi.Py_IncRef(
-        ctypes.py_object(held.service)
-    )  # its end would wait for clients that are silent
+    # It is never freed: its end would wait for clients that are silent.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(held.service))
     return {"service": port}
 
 

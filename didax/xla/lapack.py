@@ -89,9 +89,8 @@ def _custom_call(
     flags: dict[str, Flag],
     over: int | None = None,
 ) -> list[Value]:
-    rank = max(
-        [x.aval.ndim for x in operands]
-    )  # the rank of matrices with their batch axes; vectors and scalars have fewer axes
+    # The rank of matrices with their batch axes; vectors and scalars have fewer axes.
+    rank = max([x.aval.ndim for x in operands])
     config = ", ".join([f"{name} = {_flag_text(flag)}" for name, flag in sorted(flags.items())])
     shapes = ctx.shapes_for(outs)
     layouts = [_layout(x.aval, rank) for x in operands] + [_layout(x.aval, 0) for x in shapes]

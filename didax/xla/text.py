@@ -327,9 +327,8 @@ class FunctionContext:
     def __init__(self, module: Module, outer: FunctionContext | None = None):
         self.module = module
         self.lines: list[str] = []
-        self.path: str = (
-            "" if outer is None else outer.path
-        )  # the function's name, before those of its operations
+        # The function's name, before those of its operations.
+        self.path: str = "" if outer is None else outer.path
         self.place: str = "" if outer is None else outer.place  # written behind each operation
         self.counter: Any = itertools.count() if outer is None else outer.counter
         self.run = RunNumber() if outer is None else outer.run

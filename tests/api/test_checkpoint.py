@@ -145,10 +145,8 @@ NAMED_POLICIES: dict[str, Callable[[Any], Any]] = {
         policies.save_only_these_names("h0"), policies.dots_saveable
     ),
 }
-SAVING_ALL = (
-    "everything_saveable",
-    "save_anything_except_these_names",
-)  # what there is to save, rules decide
+# Rules decide what there is to save.
+SAVING_ALL = "everything_saveable", "save_anything_except_these_names"
 
 
 def network_arguments() -> tuple[Any, ...]:

@@ -21,9 +21,8 @@ from didax import lax, tree
 
 Tree = dict[str, Any]
 F = Callable[[Tree], Tree]
-Derivatives = Callable[
-    [np.ndarray, int], list[np.ndarray]
-]  # (x, n) -> the function and its first n derivatives at x
+# (x, n) -> the function and its first n derivatives at x.
+Derivatives = Callable[[np.ndarray, int], list[np.ndarray]]
 SLOPE = 3.0
 
 

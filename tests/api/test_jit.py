@@ -1139,9 +1139,8 @@ def test_unused_arguments_are_not_handed_to_the_program():
     for _ in range(3):  # traced, then by the hot path
         np.testing.assert_array_equal(f(*args)[0], [1.0, 3.0, 5.0])
     text = f.lower(*args).as_text()
-    assert (
-        "%arg1" in text and "%arg2" not in text
-    )  # used and more["b"], neither the table nor what only dead code reads
+    # Used and more["b"], neither the table nor what only dead code reads.
+    assert "%arg1" in text and "%arg2" not in text
     kept = dx.jit(lambda x, y: y, keep_unused=True).lower(*args[:2]).as_text()
     assert "%arg1" in kept and "%arg1" not in dx.jit(lambda x, y: y).lower(*args[:2]).as_text()
 

@@ -32,9 +32,8 @@ def test_a_process_with_the_layer() -> None:
     )
     done = run("installed_program.py")
     assert done.returncode == 0, done.stderr
-    assert (
-        json.loads(done.stdout)["ratio"] < 0.5
-    )  # the layer's import beside Didax's: 0.06 where it is measured alone
+    # The layer's import beside Didax's: 0.06 where it is measured alone.
+    assert json.loads(done.stdout)["ratio"] < 0.5
 
 
 @pytest.mark.ci

@@ -93,9 +93,8 @@ def test_a_mesh_of_devices_and_one_without_are_told_apart() -> None:
     mesh = mesh_of()
     assert not isinstance(mesh, AbstractMesh) and not isinstance(mesh.abstract_mesh, Mesh)
     with sharding.use_abstract_mesh(mesh.abstract_mesh):
-        assert (
-            isinstance(sharding.get_mesh(), Mesh) and sharding.get_mesh().empty
-        )  # it has no devices to tell of
+        # It has no devices to tell of.
+        assert isinstance(sharding.get_mesh(), Mesh) and sharding.get_mesh().empty
         assert sharding.get_abstract_mesh() is mesh.abstract_mesh
     none = sharding.get_mesh()
     assert (none.size, none.device_set, repr(none)) == (0, frozenset(), "Mesh(axis_sizes=(), axis_names=())")
@@ -400,9 +399,8 @@ def test_donation_across_shardings() -> None:
         with pytest.raises(RuntimeError, match="also one that the compiled function captured"):
             dx.jit(lambda x, z=z: x + z, donate_argnums=0)(z)
     named = dx.device_put(z, NamedSharding(mesh_of((4, 2), ("b", "a")), P(("b", "a"))))
-    renamed = dx.device_put(
-        named, NamedSharding(mesh_of((8,), ("c",)), P("c"))
-    )  # the same parts by another name
+    # The same parts by another name.
+    renamed = dx.device_put(named, NamedSharding(mesh_of((8,), ("c",)), P("c")))
     step(named)
     assert named.is_deleted() and (renamed == 1).all()
 

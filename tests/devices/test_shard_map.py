@@ -128,9 +128,8 @@ def test_reverse_mode_communicates_only_where_it_must() -> None:
     loss = on_line(lambda x: lax.psum((x**2).sum(), "x"), out_specs=P())
     assert (psums(loss, x), psums(dx.grad(loss), x)) == (1, 1)  # the forward one: the gradient adds none
     shared = on_line(lambda w, x: lax.psum((w * x).sum(), "x"), (P(), P("x")), P())
-    assert (
-        psums(dx.grad(shared), x[0], x) == 2
-    )  # the gradient of what all devices share is a sum over devices
+    # The gradient of what all devices share is a sum over devices.
+    assert psums(dx.grad(shared), x[0], x) == 2
 
     def identity(x):
         return on_line(lambda x: x, P(), P())(x)

@@ -116,9 +116,8 @@ def check_values(program: Program, outcome: Outcome, compile_too: bool) -> None:
     xs = list(program.inputs.values())
     theirs = attempt(lambda: run_jax(program))
     transformed = apply_stack(didax_.root, didax_.program(program), program.stack)
-    eager = lambda *xs: transformed(
-        *[didax_.namespace["np"].asarray(x) for x in xs]
-    )  # scalars have methods, too
+    # Scalars have methods, too.
+    eager = lambda *xs: transformed(*[didax_.namespace["np"].asarray(x) for x in xs])
     ways: list[tuple[str, Callable[..., Any]]] = [("eager", eager)]
     if compile_too:
         ways.append(("jit", didax_.root.jit(transformed)))

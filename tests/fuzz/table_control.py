@@ -70,9 +70,8 @@ def map_(d: Scope) -> str:
 def associative_scan(d: Scope) -> str:
     xs = d.x("f", (1, 2), nonempty=True)
     combine = d.choose(["lambda a, b: a + b", "lambda a, b: a * b", "np.maximum", "lambda a, b: a + b + 0.5"])
-    axis = d.choose(
-        ["reverse=True, axis=0", f"axis={d.axis(xs)}"]
-    )  # jax does not reverse along a negative axis
+    # Jax does not reverse along a negative axis.
+    axis = d.choose(["reverse=True, axis=0", f"axis={d.axis(xs)}"])
     return f"lax.associative_scan({combine}, {xs}, {axis})"
 
 

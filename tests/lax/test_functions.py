@@ -115,9 +115,8 @@ def test_nan_stays_in_its_group_of_a_ragged_product() -> None:
     lhs, rhs = dnp.ones((4, 2)).at[0].set(dnp.nan), dnp.ones((3, 2, 5))
     out, pull = dx.vjp(lambda a, b: lax.ragged_dot(a, b, np.int32([1, 2, 0])), lhs, rhs.at[2].set(dnp.inf))
     assert np.isnan(out).any(1).tolist() == [True, False, False, False]
-    lhs_bar, rhs_bar = pull(
-        dnp.ones((4, 5)).at[0].set(dnp.nan).at[3].set(dnp.nan)
-    )  # the last row is in no group
+    # The last row is in no group.
+    lhs_bar, rhs_bar = pull(dnp.ones((4, 5)).at[0].set(dnp.nan).at[3].set(dnp.nan))
     assert np.isnan(lhs_bar).any(1).tolist() == [True, False, False, False]
     assert np.isnan(rhs_bar).any((1, 2)).tolist() == [True, False, False]
     assert lax.ragged_dot(dnp.ones((2, 1), bool), dnp.ones((1, 1, 1), bool), np.int32([1])).tolist() == [

@@ -38,9 +38,8 @@ class Operation:
     differentiable: bool = True
     argnums: tuple[int, ...] | None = None  # arguments to differentiate; None: all inexact ones
     corners: Callable[[np.dtype[Any]], list[tuple[Any, ...]]] | None = None
-    rtol: dict[str, float] = field(
-        default_factory=dict[str, float]
-    )  # by dtype, where the default is too tight
+    # By dtype, where the default is too tight.
+    rtol: dict[str, float] = field(default_factory=dict[str, float])
     second_order: bool = True
     batchable: bool = True
     signed_zeros: bool = True  # False where a sum may begin with a zero of either sign

@@ -95,10 +95,8 @@ DERIVATIVES: dict[str, Callable[[ModuleType, F], F]] = {
 
 @pytest.mark.parametrize("composition", sampled(COMPOSITIONS | DERIVATIVES, 2))
 def test_a_composition_is_what_jax_computes(composition):
-    names = [
-        *FUNCTIONS,
-        *(EXTREMA if composition in COMPOSITIONS else ()),
-    ]  # jax has no derivative of extrema
+    # Jax has no derivative of extrema.
+    names = [*FUNCTIONS, *(EXTREMA if composition in COMPOSITIONS else ())]
     if "vmap(grad" in composition:  # jax 0.10.2 fails to transpose an all_to_all inside a vmap
         names = [name for name in names if "all_to_all" not in name]
     compose = (COMPOSITIONS | DERIVATIVES)[composition]

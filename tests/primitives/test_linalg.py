@@ -417,9 +417,8 @@ def test_small_matrices_are_factored_eagerly_with_the_bits_of_the_compiled_progr
     for got, want in zip(factors(x), dx.jit(factors)(x), strict=True):
         assert got.aval is want.aval
         np.testing.assert_array_equal(got, want)
-    infinite = dnp.asarray(
-        np.full((4, 4), np.inf, dtype)
-    )  # LAPACK's `gesdd` may not return for such a matrix
+    # LAPACK's `gesdd` may not return for such a matrix.
+    infinite = dnp.asarray(np.full((4, 4), np.inf, dtype))
     assert all([np.isnan(y).all() for y in svd.svd(infinite)])
 
 

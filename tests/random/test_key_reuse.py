@@ -346,9 +346,8 @@ def no_alarm_vmapped() -> None:
     k = key()
     dx.vmap(lambda i: random.normal(random.fold_in(k, i)))(dnp.arange(3))
     dx.vmap(dx.vmap(random.bits))(random.split(key(), (2, 3)))
-    dx.jit(lambda k, a: dx.vmap(lambda a: random.gamma(k, a, (2,)))(a))(
-        key(), dnp.ones(3)
-    )  # a loop repeats the key
+    # A loop repeats the key.
+    dx.jit(lambda k, a: dx.vmap(lambda a: random.gamma(k, a, (2,)))(a))(key(), dnp.ones(3))
 
 
 def no_alarm_tails() -> None:

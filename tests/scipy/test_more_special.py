@@ -94,9 +94,8 @@ def test_corners() -> None:
         }.items():  # fmt: skip
             for args in points:
                 wanted = getattr(scipy.special, name)(*([int(args[0]), args[1]] if name == "expn" else args))
-                wanted = (
-                    np.inf if name == "hyp1f1" and args[1] == -1 else wanted
-                )  # where scipy's sign is that of a limit
+                # Here SciPy's sign is that of a limit.
+                wanted = np.inf if name == "hyp1f1" and args[1] == -1 else wanted
                 assert_close(getattr(special, name)(*args), np.float32(wanted), 3e-5, what=f"{name}{args}")
     assert dnp.isnan(special.loggamma(-1.5))
     assert special.loggamma(-1.5 + 0j).dtype == special.wofz(1).dtype == np.complex64
@@ -324,9 +323,8 @@ def test_the_inverse_of_erf_and_normal_tails_keep_their_digits(dtype: str) -> No
     eps, tiny = np.finfo(dtype).eps, np.finfo(dtype).tiny
     x = np.array([1e-20, 0.3, 0.85 - eps, 0.85, 0.8500001, 0.99, 1 - 4 * eps, 1 - eps], dtype)
     p = np.array([tiny, 1e-30, 1e-8, 0.074, 0.076, 0.5, 0.875, 0.99, 1 - eps], dtype)
-    middle = [
-        0.001 * k for k in range(-50, 51, 3)
-    ]  # Levy's quantile of its distribution function is the number again
+    # Levy's quantile of its distribution function is the number again.
+    middle = [0.001 * k for k in range(-50, 51, 3)]
     z = np.array([-12.5, -5.3, 0.7, 5.0, *middle], dtype)
     with dx.enable_x64(dtype == "float64"):
         found = dx.jit(
@@ -370,9 +368,8 @@ def test_third_derivatives_by_parameters() -> None:
         close(dx.jacfwd(thrice(lambda s: special.zeta(s, 1.7)))(2.3), 6.464459984211177)
         by_q = dx.grad(special.zeta, 1)
         close(dx.grad(dx.grad(by_q))(2.3, 1.7), -0.032219945275222345)
-        polynomial = dx.grad(dx.grad(special.hyp2f1), 1)(
-            0.7, -2.0, 1.2, 0.3
-        )  # whose terms end, but not by parameters
+        # Its terms end, but not its derivatives by parameters.
+        polynomial = dx.grad(dx.grad(special.hyp2f1), 1)(0.7, -2.0, 1.2, 0.3)
         close(polynomial, 0.13612772188611047)
 
 

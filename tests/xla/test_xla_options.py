@@ -102,9 +102,8 @@ def test_the_steps_of_a_loop_count_not_what_it_stacks():
         return lax.scan(lambda h, x: (nn_of(h @ w) + x, h), h, xs)
 
     assert chosen(run, w, xs) == NOT_UNROLLED
-    assert (
-        chosen(lambda n: lax.fori_loop(0, n, lambda i, c: c * 2 + i, 0), 9) == {}
-    )  # compiled as one function
+    # Compiled as one function.
+    assert chosen(lambda n: lax.fori_loop(0, n, lambda i, c: c * 2 + i, 0), 9) == {}
     assert chosen(lambda x: lax.fori_loop(0, 9, lambda i, c: dnp.sin(c) * x, x), np.ones(200)) == {}
 
 

@@ -21,9 +21,8 @@ from typing import Any, ClassVar, Self
 from didax.core.array_ops import Zero, instantiate
 
 Mask = tuple[bool, ...]
-Values = Sequence[
-    Any
-]  # one for each operand, or each result: arrays, tangents, cotangents, operands of a lowering
+# One for each operand, or each result: arrays, tangents, cotangents, operands of a lowering.
+Values = Sequence[Any]
 Pair = tuple[list[Any], list[Any]]  # two such lists, as the results and their tangents
 
 

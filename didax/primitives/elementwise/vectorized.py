@@ -182,16 +182,14 @@ def cube_root(x: Any) -> Any:
 def logarithm2(x: Any, excess: Any = None) -> Any:
     """log2 x, for numbers of at least 0 that are not subnormal; `excess` is x - 1 where more digits of it are known."""
     one, root = (int(np.float64(v).view(np.int64)) for v in (1.0, math.sqrt(0.5)))
-    exponent = shift_right_logical(
-        add(_bits(x), one - root), _MANTISSA
-    )  # of x, next to 1: 1023 from the root of 1/2
+    # The exponent, as it is stored, that leaves a mantissa next to 1: 1023 from the root of 1/2 to that of 2.
+    exponent = shift_right_logical(add(_bits(x), one - root), _MANTISSA)
     mantissa = _number(add(sub(_bits(x), shift_left(exponent, _MANTISSA)), one))
     over = sub(mantissa, 1.0)
     if excess is not None:
         over = where(eq(exponent, 1023), excess, over)
-    s = mul(
-        over, div(1.0, add(over, 2.0))
-    )  # in one kernel: XLA makes one of its own of a quotient that is read twice
+    # In one kernel: XLA makes one of its own of a quotient that is read twice.
+    s = mul(over, div(1.0, add(over, 2.0)))
     # The bits of 2**52 and of an integer below it are those of their sum.
     whole = sub(_number(or_(exponent, int(np.float64(2.0**_MANTISSA).view(np.int64)))), 2.0**_MANTISSA + 1023)
     value = add(whole, mul(s, _polynomial(square(s), _LOGARITHM)))

@@ -182,9 +182,8 @@ def _triangular_root(t: Any) -> Any:
 
     def column(j: Any, root: Any) -> Any:
         shifts = diagonal + dnp.take(diagonal, j, axis=-1)[..., None]
-        shifts = dnp.where(
-            (shifts == 0) | (rows >= j), 1, shifts
-        )  # two zeros: then the root is checked below
+        # Two zeros: then the root is checked below.
+        shifts = dnp.where((shifts == 0) | (rows >= j), 1, shifts)
         system = dnp.where(rows < j, matrix.triu(root, 1), 0) + matrix.on_diagonal(matrix.as_rows(shifts, n))
         wanted = dnp.where(rows < j, dnp.take(t, j, axis=-1), 0)[..., None]
         above = lax_linalg.triangular_solve(system, wanted, left_side=True)

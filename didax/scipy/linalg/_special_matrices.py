@@ -65,9 +65,8 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """
     column, row = _pair("toeplitz", c=c, r=dnp.conj(_vector("toeplitz", c, "c")) if r is None else r)
     m, n = column.shape[-1], row.shape[-1]
-    values = dnp.concatenate(
-        [row[..., :0:-1], column], -1
-    )  # from the upper right corner to the lower left one
+    # From the upper right corner to the lower left one.
+    values = dnp.concatenate([row[..., :0:-1], column], -1)
     i, j = _grid(m, n)
     return _at(values, i - j + max_dim(n - 1, 0))
 
