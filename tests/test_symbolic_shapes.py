@@ -102,6 +102,7 @@ def test_expressions_compute_as_ints_do() -> None:
         "max({0}, {1})",
     ):
         combined += [(f.format(s, t), s, t) for s in texts for t in (*texts, "3", "-2")]
+    combined += [("max(b, 2) - max(b, 2)*n",)]  # not smallest where the maximum is least
     for text, *_ in combined:
         x = export.symbolic_shape(text, scope=scope)[0]
         for b, n in ((1, 1), (2, 5), (9, 8)):
@@ -148,6 +149,8 @@ def test_what_bounds_decide() -> None:
     for question in (lambda: b >= 5, lambda: n > b, lambda: bool(b - 4), lambda: range(b), lambda: float(b)):
         with pytest.raises(InconclusiveDimensionOperation):
             question()
+    with pytest.raises(InconclusiveDimensionOperation, match=r'constraints=\["n >= b \+ 1"\]'):
+        assert n > b
     with pytest.raises(dx.errors.InconclusiveDimensionOperation) as found:
         assert n < b
     assert str(found.value) == (
