@@ -119,8 +119,8 @@ class LinearCollective(Collective, LinearUnary):
     """A collective that is linear in its operand."""
 
 
-class PSum(LinearCollective):
-    """The sum over the axis."""
+class CollectiveReduction(Collective):
+    """A reduction over the axis: all devices get the same, unless they exchange in groups."""
 
     alike = True
 
@@ -128,6 +128,10 @@ class PSum(LinearCollective):
         self, x: ShapedArray, *, axis_name: AxisName, axis_size: int, axis_index_groups: Any = None
     ) -> ShapedArray:
         return x if axis_index_groups else x.update(vma=x.vma.difference(axis_names(axis_name)))
+
+
+class PSum(CollectiveReduction, LinearCollective):
+    """The sum over the axis."""
 
     def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int) -> Any:
         return _reduce(ctx, "all_reduce", "add", x, x.aval, groups)
@@ -145,20 +149,14 @@ class PSum(LinearCollective):
         return [self.bind(ct, axis_name=axis_name, **params)]
 
 
-class PExtremum(Collective):
+class PExtremum(CollectiveReduction):
     """The largest or smallest element over the axis; elements that attain it share its derivative equally."""
 
     holes = {**Collective.holes, "transpose": "the operation is not linear"}
-    alike = True
 
     def __init__(self, name: str, reduce: Primitive):
         super().__init__(name)
         self.reduce = reduce
-
-    def type(
-        self, x: ShapedArray, *, axis_name: AxisName, axis_size: int, axis_index_groups: Any = None
-    ) -> ShapedArray:
-        return x if axis_index_groups else x.update(vma=x.vma.difference(axis_names(axis_name)))
 
     def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int) -> Any:
         op = "maximum" if self.name == "pmax" else "minimum"
