@@ -420,5 +420,6 @@ def test_mode_wrap_counts_on_from_the_other_end():
     np.testing.assert_array_equal(written, [0, 2, 1])
     np.testing.assert_array_equal(dx.grad(lambda x: x.at[i].get(mode="wrap").sum())(x)[:, 0], [1, 1, 1])
     assert dnp.zeros(300).at[dnp.array([-5], "int8")].get(mode="wrap").shape == (1,)
+    assert dnp.arange(127).at[dnp.array([-128], "int8")].get(mode="wrap").tolist() == [126]  # -128 % 127
     with pytest.raises(IndexError, match="An axis of length 0 has no elements"):
         dnp.zeros(0).at[0].get(mode="wrap")
