@@ -52,10 +52,8 @@ def reshard(xs: T, out_shardings: Any) -> T:
                 )
             )
         if sharding and sharding.constrained is not sharding and sharding.mesh.are_all_axes_explicit:
-            rule, fix = (
-                "reshard says of each axis how it is split.",
-                "Write None for an axis that is not split.",
-            )
+            rule = "reshard says of each axis how it is split."
+            fix = "Write None for an axis that is not split."
             raise ValueError(message(rule, f"spec: {sharding.spec}", fix=fix))
     return constrained_tree("reshard", xs, out_shardings)
 

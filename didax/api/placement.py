@@ -231,10 +231,8 @@ def make_array_from_single_device_arrays(
         wanted = wanted.update(dtype=dtypes.dtype(dtype))
     for x in parts:
         if x.aval.shape != wanted.shape or x.aval.dtype != wanted.dtype:
-            rule, fix = (
-                "Each part has the shape and dtype that the whole array says.",
-                "Cut the array in equal parts.",
-            )
+            rule = "Each part has the shape and dtype that the whole array says."
+            fix = "Cut the array in equal parts."
             raise ValueError(message(rule, f"wanted: {wanted}; on {x.device}: {x.aval}", fix=fix))
     return on_its_device(from_shards(wanted.update(shape=shape, weak_type=False), layout, parts))
 
@@ -288,10 +286,8 @@ def make_array_from_process_local_data(sharding: Any, local_data: Any, global_sh
         starts = [block[0] * n // count for block, n, count in zip(blocks, shape, counts, strict=True)]
         wanted = tuple(len(b) * n // c for b, n, c in zip(blocks, shape, counts, strict=True))
         if local.shape not in (wanted, shape):
-            rule, fix = (
-                "A process passes the block of the array that its devices hold.",
-                "Pass a block of that shape.",
-            )
+            rule = "A process passes the block of the array that its devices hold."
+            fix = "Pass a block of that shape."
             raise ValueError(message(rule, f"array: {shape}, block: {wanted}, got: {local.shape}", fix=fix))
 
         def part(index: Any) -> Any:

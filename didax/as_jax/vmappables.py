@@ -49,10 +49,8 @@ def is_vmappable(x: Any) -> bool:
 
 
 def _no_index() -> Any:
-    rule, fix = (
-        "An element of a registered class does not know its number in the batch.",
-        "Map over an arange.",
-    )
+    rule = "An element of a registered class does not know its number in the batch."
+    fix = "Map over an arange."
     raise NotImplementedError(message(rule, "asked by: to_elt of register_vmappable", fix=fix))
 
 

@@ -483,10 +483,8 @@ def _decide(x: Dim, other: Any, relation: str) -> Any:
         return low >= 0
     holds = x.scope.settle(left)
     if holds is None:
-        bound = {">=": f">= {other}", ">": f">= {other + 1}", "<=": f"<= {other}", "<": f"<= {other - 1}"}[
-            relation
-        ]
-        raise _inconclusive(f"{x} {relation} {other}", f"{x} {bound}")
+        texts = {">=": f">= {other}", ">": f">= {other + 1}", "<=": f"<= {other}", "<": f"<= {other - 1}"}
+        raise _inconclusive(f"{x} {relation} {other}", f"{x} {texts[relation]}")
     return holds
 
 

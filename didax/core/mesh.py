@@ -206,10 +206,8 @@ class Mesh(AnyMesh):
         return found
 
     def __reduce__(self) -> Any:
-        rule, fix = (
-            "A mesh is bound to the devices of this process.",
-            "Pickle its axis sizes and names instead.",
-        )
+        rule = "A mesh is bound to the devices of this process."
+        fix = "Pickle its axis sizes and names instead."
         raise TypeError(message(rule, f"mesh: {self}", fix=fix))
 
     def __copy__(self) -> Mesh:

@@ -724,10 +724,8 @@ def _too_deep(tree: Any, error: SystemError) -> Exception:
             f"  tree{keystr(outer)} is one object with tree{keystr(inner)}\n"
             "Put a copy, or something else, in one of the two places."
         )
-    rule, fix = (
-        "A pytree is nested too deeply to be taken apart.",
-        "Make it flatter, such as one list of all levels",
-    )
+    rule = "A pytree is nested too deeply to be taken apart."
+    fix = "Make it flatter, such as one list of all levels"
     if sys.version_info >= (3, 12):  # from which on compiled functions have a limit of their own
         return RecursionError(f"{rule}\n{fix}: the limit of compiled functions is Python's own and fixed.")
     return RecursionError(

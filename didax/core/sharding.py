@@ -353,10 +353,8 @@ class NamedSharding(Sharding):
 
     def __new__(cls, mesh: AnyMesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> NamedSharding:
         if not isinstance(cast(Any, mesh), AnyMesh) or not isinstance(cast(Any, spec), PartitionSpec):
-            rule, fix = (
-                "A NamedSharding has a mesh and a PartitionSpec.",
-                "Pass NamedSharding(mesh, PartitionSpec(...)).",
-            )
+            rule = "A NamedSharding has a mesh and a PartitionSpec."
+            fix = "Pass NamedSharding(mesh, PartitionSpec(...))."
             raise TypeError(message(rule, f"mesh: {mesh!r:.200}", f"spec: {spec!r:.200}", fix=fix))
         kind = None if memory_kind == DEVICE else memory_kind
         key = mesh, spec, kind

@@ -156,10 +156,8 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     head = np.uint32(mine).tobytes()
     total = np.asarray(_sum_of_rows(_table(head + (data if mine else bytes(len(data))))))
     if total[0] != 1:
-        rule, fix = (
-            "One process is the source of a broadcast.",
-            "Pass is_source=True in one, False in the others.",
-        )
+        rule = "One process is the source of a broadcast."
+        fix = "Pass is_source=True in one, False in the others."
         raise ValueError(message(rule, f"sources: {total[0]}", fix=fix))
     received, start = total.view(np.uint8)[4:], 0
     found: list[np.ndarray[Any, Any]] = []

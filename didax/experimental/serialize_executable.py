@@ -102,10 +102,8 @@ def deserialize_and_load(
     program = LoadedProgram(file, bytes(serialized), devices)
     for what, tree, types in ("in_tree", in_tree, program.in_avals), ("out_tree", out_tree, facts["results"]):
         if tree.num_leaves != len(types):
-            rule, fix = (
-                "The structures of a saved program are those that serialize returned with it.",
-                "Pass them.",
-            )
+            rule = "The structures of a saved program are those that serialize returned with it."
+            fix = "Pass them."
             found = f"{what}: {tree}, with {tree.num_leaves} arrays; the program has {len(types)}"
             raise ValueError(message(rule, f"program: {facts['name']}", found, fix=fix))
     donated = [i in facts["donated"] for i in range(len(program.in_avals))]
