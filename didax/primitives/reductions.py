@@ -482,9 +482,11 @@ class ArgExtremum(Primitive):
                 "add", [place, ctx.op("multiply", [ctx.iota(places, i), ctx.constant(step, places)])]
             )
         first = ctx.select(found, place, ctx.constant(n, places))
-        return reduce_by(ctx, [first], steps, lambda ctx, xs, axes: [ctx.reduce(xs[0], axes, "minimum", n)])[
-            0
-        ]
+
+        def reduce(ctx: Any, xs: Sequence[Any], axes: Sequence[int]) -> list[Any]:
+            return [ctx.reduce(xs[0], axes, "minimum", n)]
+
+        return reduce_by(ctx, [first], steps, reduce)[0]
 
     def _extremum(self, ctx: Any, x: Any, steps: Steps) -> Any:
         """The best value, NaN if there is one; 0.0 and -0.0 are equal here."""

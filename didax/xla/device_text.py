@@ -206,9 +206,8 @@ class DeviceWriter:
         """For the number of each device, its position along a manual axis."""
         mesh = self._manual_mesh(primitive, [axis])
         places = np.empty(mesh.size, np.int32)
-        places[self._device_numbers(mesh).ravel()] = np.indices(mesh.axis_sizes)[
-            mesh.axis_names.index(axis)
-        ].ravel()
+        positions = np.indices(mesh.axis_sizes)[mesh.axis_names.index(axis)]
+        places[self._device_numbers(mesh).ravel()] = positions.ravel()
         return places
 
     def device_number(self, ctx: Any) -> Any:

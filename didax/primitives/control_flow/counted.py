@@ -5,7 +5,7 @@
 Inputs and outputs have `length` rows. Rows from `n` on have no meaning, and nobody reads them: in every mode the work
 is the work of `n` steps. The rules are the rules of `scan_p`, but each scan that they bind counts `n` steps
 (`_CountedRules`). Only a count that differs between the elements of a batch is a case of its own: the loop goes on
-for the greatest count, and elements that are through keep what they have (`masked.py`).
+for the greatest count, and elements that have finished keep what they have (`masked.py`).
 Read next: `bounded.py`, where the count comes from a condition; `scan.py`.
 """
 

@@ -1,7 +1,7 @@
 """Loops over batches whose elements take different numbers of steps.
 
-Note [Elements that are through]
-The body runs on the whole batch for as long as any element continues. For an element that is through it computes on,
+Note [Elements that have finished]
+The body runs on the whole batch for as long as any element continues. For an element that has finished it computes on,
 and what it computes is dropped: the element keeps what it has. Values that were not meant for the body may make it
 fail, run forever, or have no finite derivative. So a body where this matters is given copies of an element that
 continues in their place (`fill_inactive`). A collective over the batched axis needs every element in every step, so
@@ -151,7 +151,7 @@ def _any_continues(carry: Sequence[ShapedArray]) -> Jaxpr:
 def masked_counted(jaxpr: Jaxpr, axis: AxisData, const_dims: Dims, row_dims: Dims, reverse: bool) -> Jaxpr:
     """The body `(counts, consts, i, carry, rows)` of a counted scan in which an element takes steps `i < count`.
 
-    Rows of ys are zero at elements that are through: a linear one then sends nothing back to them.
+    Rows of ys are zero at elements that have finished: a linear one then sends nothing back to them.
     """
     num_consts, num_carry = len(const_dims), len(jaxpr.invars) - len(const_dims) - len(row_dims)
     dims = (*const_dims, *(0,) * num_carry, *row_dims)
@@ -198,7 +198,7 @@ def masked_step_of_replay(step: Jaxpr, axis: AxisData, dims: Dims, num_consts: i
     return trace_closed(masked, [COUNT.update(shape=(axis.size,)), *start, COUNT, *rows])
 
 
-# --- Elements that are through --------------------------------------------------------------------
+# --- Elements that have finished ------------------------------------------------------------------
 
 
 def _filled(active: Any, values: Values, dims: Sequence[int | None], linear: bool = False) -> list[Any]:
