@@ -648,10 +648,10 @@ def _squared_magnitude(x: Array) -> Array:
 
 def _vector_norm(name: str, x: Array, order: Any, axes: Axes, keepdims: bool) -> Array:
     dtype, x = dtypes.real_dtype(x.dtype), _at_least_float32(x)
-    return cast(_power_norm(name, x, _order(name, order, "vectors", ()), axes, keepdims), dtype)
+    return cast(_power_norm(x, _order(name, order, "vectors", ()), axes, keepdims), dtype)
 
 
-def _power_norm(name: str, x: Array, order: float, axes: Axes, keepdims: bool) -> Array:
+def _power_norm(x: Array, order: float, axes: Axes, keepdims: bool) -> Array:
     if order == 2:
         return _root(reductions.sum(_squared_magnitude(x), axes, keepdims=keepdims), 2)
     if order == 0:

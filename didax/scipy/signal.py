@@ -322,7 +322,7 @@ def _framed(x: Any, size: int, step: int) -> Any:
     return x[..., np.arange(count)[:, None] * step + np.arange(size)]
 
 
-def _trend_remover(name: str, kind: Any) -> Callable[[Any], Any]:
+def _trend_remover(kind: Any) -> Callable[[Any], Any]:
     if callable(kind):
         return kind
     if not kind:
@@ -353,7 +353,7 @@ def _spectrum(
             stacklevel=4,
         )
         onesided = False
-    remove = _trend_remover(name, trend)
+    remove = _trend_remover(trend)
     fourier = dnp.fft.rfft if onesided else dnp.fft.fft
     found = [fourier(remove(_framed(v.astype(dtype), size, step)) * w, n=transform) for v in signals]
     scale = 1 / (fs * (abs(w) ** 2).sum()) if scaling in ("density", "psd") else 1 / w.sum() ** 2
