@@ -239,13 +239,17 @@ def _by_parameter(first: bool, drop: int) -> Any:
 
 
 def slope_by_share(a: Any, b: Any, x: Any, drop: int) -> Any:
-    """(a - drop) / x - (b - drop) / (1 - x), also near where it vanishes, if the terms have opposite signs."""
+    """(a - drop) / x - (b - drop) / (1 - x), also near where the terms cancel, and at an end where one is 0 / 0."""
     p, q, rest = sub(a, drop), sub(b, drop), sub(1, x)
     cancels = and_(gt(mul(p, q), 0), and_(gt(x, 0), lt(x, 1)))
-    one, size_p, size_q = like(1, x), where(cancels, abs_(p), like(1, x)), where(cancels, abs_(q), like(1, x))
-    excess = excess_over_mean(size_p, size_q, where(cancels, x, like(0.5, x)))
+    one, half = like(1, x), like(0.5, x)
+    sizes = [where(cancels, abs_(y), one) for y in (p, q)]
+    excess = excess_over_mean(*sizes, where(cancels, x, half))
     excess = div(where(lt(p, 0), neg(excess), excess), where(cancels, mul(x, rest), one))
-    first, last = [div(y, where(or_(cancels, eq(y, 0)), one, z)) for y, z in ((p, x), (q, rest))]
+    none = [or_(cancels, and_(eq(y, 0), eq(z, 0))) for y, z in ((p, x), (q, rest))]
+    first, last = [
+        div(y, where(absent, one, z)) for absent, y, z in zip(none, (p, q), (x, rest), strict=True)
+    ]
     return where(cancels, excess, sub(first, last))
 
 

@@ -238,7 +238,8 @@ def _density_slope(a: Any, x: Any) -> Any:
     p, steep, one = sub(a, 1), gt(a, 1), like(1, x)
     density = div(gamma_density(where(steep, p, a), x), where(steep, p, one))
     finite = where(lt(x, math.inf), x, like(0, x))
-    return mul(density, sub(div(p, where(ge(a, 1), one, x)), where(steep, finite, one)))
+    whole = or_(steep, and_(eq(p, 0), eq(x, 0)))
+    return mul(density, sub(div(p, where(whole, one, x)), where(steep, finite, one)))
 
 
 def _igamma(a: Any, x: Any) -> Any:

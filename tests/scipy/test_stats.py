@@ -587,8 +587,8 @@ def test_truncated_normal_of_float32_numbers_is_rounded_once() -> None:
     )
 
 
-# A density of powers of x or of p at the ends of their range, where it may vanish, but not its derivatives: the function,
-# a polynomial, the rate of an exponential times which it is the density, and where.
+# A density of powers of x or of p at the ends of their range, where it may vanish, but not its derivatives: the
+# function, a polynomial, the rate of an exponential times which it is the density, and where.
 X, REST = np.polynomial.Polynomial([0, 1]), np.polynomial.Polynomial([1, -1])
 ENDS: list[tuple[str, Any, Any, float, float]] = [
     ("binom 1 of 5", lambda p: stats.binom.pmf(1.0, 5.0, p), 5 * X * REST**4, 0, 0),
@@ -637,3 +637,19 @@ def test_slopes_of_densities_keep_their_digits_near_an_end() -> None:
     slope = dx.grad(lambda x: stats.beta.logpdf(x, 1.0, 0.5))
     np.testing.assert_allclose(slope(np.float32(1e-9)), 0.5, 1e-6)
     np.testing.assert_allclose(dx.grad(lambda x: stats.beta.pdf(x, 1.0, 0.5))(np.float32(1e-9)), 0.25, 1e-6)
+
+
+def test_mixed_derivatives_where_a_parameter_is_one() -> None:
+    """There a term of the slope vanishes, but not its derivative by the parameter."""
+    x = np.float32(0.25)
+    by_both = lambda f: dx.grad(dx.grad(f), 1)(x, np.float32(1))
+    np.testing.assert_allclose(by_both(lambda x, a: stats.beta.logpdf(x, a, 0.5)), 4, 1e-6)
+    np.testing.assert_allclose(by_both(lambda x, b: stats.beta.logpdf(x, 0.5, b)), -4 / 3, 1e-6)
+    log_x = math.log(0.25) + float(np.euler_gamma)  # log(x) - digamma(1)
+    np.testing.assert_allclose(by_both(stats.gamma.pdf), math.exp(-0.25) * (4 - log_x), 1e-5)
+    np.testing.assert_allclose(by_both(lambda x, a: stats.beta.pdf(x, a, 1.0)), 4, 1e-5)
+    np.testing.assert_allclose(
+        dx.grad(dx.grad(lambda n, p: stats.nbinom.pmf(0.0, n, p)), 1)(np.float32(1), x),
+        1 + math.log(0.25),
+        1e-5,
+    )
