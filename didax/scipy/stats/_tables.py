@@ -276,11 +276,11 @@ DISCRETE: list[Distribution] = [
     discrete(
         "geom", "The geometric distribution: trials up to the first success.", "p", support=_from(1),
         valid=lambda p: (p > 0) & (p <= 1), also="",
-        pmf=lambda k, p: p * beta_density(1, k, p) / k, logpmf=lambda k, p: xlog1py(k - 1, -p) + dnp.log(p)),
+        pmf=lambda k, p: beta_density(2, k, p) / k / (k + 1), logpmf=lambda k, p: xlog1py(k - 1, -p) + dnp.log(p)),
     discrete(
         "nbinom", "The negative binomial distribution: failures before the n-th success.", "n p", support=_from(0),
         valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1),
-        also="", pmf=lambda k, n, p: p * beta_density(n, k + 1, p) / (n + k),
+        also="", pmf=lambda k, n, p: beta_density(n + 1, k + 1, p) / (n + k) * (n / (n + k + 1)),
         logpmf=lambda k, n, p: log_binomial(n, k, p) - dnp.log1p(k / n)),
     discrete(
         "poisson", "The Poisson distribution of mean mu.", "mu", support=_from(0), valid=lambda mu: mu >= 0,
