@@ -86,12 +86,38 @@ TIGHT: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@dx.custom_jvp
+def _straight(x: Any) -> Any:
+    return dnp.round(x)
+
+
+_straight.defjvp(lambda primals, tangents: (_straight(primals[0]), tangents[0][::-1] * primals[0]))
+
+
+@dx.custom_vjp
+def _mirrored(x: Any) -> Any:
+    return dnp.round(x)
+
+
+_mirrored.defvjp(lambda x: (_mirrored(x), x), lambda x, ct: (ct[::-1] * x,))
+
+TIGHT |= {
+    "rule of tangents": lambda x: _straight(x),
+    "rule of cotangents": lambda x: _mirrored(x) + x,
+    "rules under vmap": lambda x: dx.vmap(_straight)(x.reshape(2, 3)).ravel(),
+    "rules in a loop": lambda x: lax.scan(lambda c, _: (_mirrored(c), None), x + 1, None, length=2)[0],
+    "scalars chosen by values": lambda x: lax.select_n(x > 0.3, x[0], x[1]),
+    "imaginary part of a transform": lambda x: dnp.fft.irfft(lax.complex(0 * x[:3], x[:3]), n=4),
+}
+
 # What depends on values counts as there, and a running sum on all of its axis.
 ONES = np.ones((N, N), bool)
 WIDER = {
     "chosen by values": np.eye(N, dtype=bool) | np.eye(N, dtype=bool)[::-1],
     "largest of rows": np.kron(np.eye(3, dtype=bool), np.ones((1, 2), bool)),
     "running sum": ONES,
+    "scalars chosen by values": np.arange(N) < np.full((N, 1), 2),
+    "imaginary part of a transform": np.arange(N) < np.full((4, 1), 3),
 }
 
 
@@ -108,6 +134,19 @@ def test_patterns_are_tight_where_programs_are_local() -> None:
         found = jacobian.sparsity(x).toarray()
         np.testing.assert_array_equal(found, WIDER.get(name, want != 0), err_msg=name)
         np.testing.assert_allclose(jacobian(x).toarray(), want, rtol=1e-6, err_msg=name)
+
+
+def test_refs_and_other_changing_values_are_no_constants() -> None:
+    """The pattern is found once, so it may not depend on what a Ref holds at that time."""
+    x = np.ones(N, "float32")
+    matrix, start = dx.new_ref(dnp.zeros((N, N))), dx.new_ref(0)
+    products = sparse_jacobian(lambda x: matrix[...] @ x)
+    reads = sparse_jacobian(lambda x: lax.dynamic_slice(x, (start[...],), (2,)))
+    assert not products(x).toarray().any()
+    np.testing.assert_array_equal(reads(x).toarray(), np.eye(N)[:2])
+    matrix[...], start[...] = dnp.asarray(BANDED), 3
+    np.testing.assert_array_equal(products(x).toarray(), BANDED)
+    np.testing.assert_array_equal(reads(x).toarray(), np.eye(N)[3:5])
 
 
 def test_a_band_of_a_thousand_takes_few_passes() -> None:

@@ -20,7 +20,6 @@ from didax.api.argnums import chosen_arguments
 from didax.api.autodiff import grad, jvp, vjp
 from didax.api.chunks import checked_size
 from didax.api.flat import check_callable
-from didax.api.inspect import make_jaxpr
 from didax.api.jit import jit
 from didax.api.vmap import vmap
 from didax.core import dtypes, pytree
@@ -30,7 +29,7 @@ from didax.core.modules import on_access
 from didax.core.tracing import Tracer
 from didax.flatten_util import ravel_pytree
 from didax.passes.colouring import Colouring, cheapest
-from didax.passes.sparsity import Dependence, dependence
+from didax.passes.sparsity import Dependence, dependence, independent
 
 __all__ = ["SparseJacobian", "sparse_hessian", "sparse_jacobian"]
 
@@ -149,13 +148,13 @@ class SparseJacobian:
             arguments = [*rest[:i], unravel(vector), *rest[i:]]
             return ravel_pytree(self._fun(*arguments, **kwargs))[0]
 
-        program = make_jaxpr(flat)(flat_x, rest, kwargs)
-        (out,) = program.jaxpr.outvars
+        traced = jit(flat).trace(flat_x, rest, kwargs)
+        *_, out = traced.jaxpr.jaxpr.outvars
         for what, aval in (("the argument", aval_of(flat_x)), ("the result", out.aval)):
             if not dtypes.is_float(aval.dtype):
                 rule = f"{self._caller} takes real floating-point arguments to real floating-point results."
                 raise TypeError(message(rule, f"{what}: {aval}", fix="Cast it, or use jacfwd or jacrev."))
-        pattern = _pattern(program, aval_of(flat_x).size, out.aval.size)
+        pattern = _pattern(traced, aval_of(flat_x).size, out.aval.size)
         found = cheapest(pattern, is_symmetric=self._caller == "sparse_hessian")
         runs = [
             (jit(functools.partial(run, flat, unravel, self._chunk_size)), _seeds(colours, aval.dtype))
@@ -175,17 +174,18 @@ class _Plan:
         self.pattern, self.colouring, self.runs, self.dtype = pattern, colouring, runs, dtype
 
 
-def _pattern(program: Any, n: int, m: int) -> Any:
+def _pattern(traced: Any, n: int, m: int) -> Any:
     from scipy.sparse import csr_array, identity
 
-    x, *others = program.jaxpr.invars[len(program.consts) :]
-    known = [Dependence(aval_of(c), c) for c in program.consts]
+    program, consts = traced.jaxpr.jaxpr, traced.jaxpr.consts
+    refs, (x, *others) = traced.num_captured, program.invars[len(consts) :]
     inputs = [
-        *known,
+        *map(independent, consts[: len(consts) - refs]),
+        *(Dependence(v.aval) for v in program.invars[len(consts) - refs : len(consts)]),
         Dependence(x.aval, rows=csr_array(identity(n, dtype="bool"))),
         *(Dependence(v.aval) for v in others),
     ]
-    (out,) = dependence(program.jaxpr, inputs)
+    *_, out = dependence(program, inputs)
     rows = csr_array((m, n), dtype=bool) if out.rows is None else csr_array(out.rows)
     rows.sum_duplicates()
     rows.eliminate_zeros()

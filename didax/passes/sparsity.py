@@ -78,8 +78,6 @@ def _derived(
         dtypes.is_inexact(x.aval.dtype) or x.value is not None for x in operands
     ):
         return moved(primitive, operands, params)
-    if primitive.linear and len(avals) == 1:
-        return [by_basis(primitive, operands, params, avals[0])]
     return [everything(operands, aval.size) for aval in avals]
 
 
@@ -163,7 +161,10 @@ def moved(primitive: Primitive, operands: Sequence[Dependence], params: dict[str
 def by_basis(
     primitive: Primitive, operands: Sequence[Dependence], params: dict[str, Any], aval: ShapedArray
 ) -> Rows:
-    """Rows for a primitive that is linear in the one operand that depends on the inputs: images of unit vectors."""
+    """Rows for sums of products, linear in the one operand that depends on the inputs: images of unit vectors.
+
+    Each element of an image is a sum of elements of the other operands, so none vanishes by cancelling.
+    """
     moving = [i for i, x in enumerate(operands) if x.rows is not None]
     x = operands[moving[0]]
     known = all(y.value is not None for i, y in enumerate(operands) if i not in moving)

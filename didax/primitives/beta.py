@@ -31,7 +31,7 @@ from didax.primitives.composed import (
     where_needed,
     where_usable,
 )
-from didax.primitives.densities import binomial_factors, excess_over_mean
+from didax.primitives.densities import SLOPES, binomial_factors, excess_over_mean, log_beta_density
 from didax.primitives.elementwise import (
     abs_,
     add,
@@ -487,26 +487,45 @@ def _density(a: Any, b: Any, x: Any) -> Any:
     return where(inside, within, where(ge(mul(x, sub(1, x)), 0), at_end, like(math.nan, x)))
 
 
-def _density_slope(y: Any, a: Any, b: Any, x: Any) -> Any:
-    """The derivative by x of the density, which is `y`."""
-    inside = and_(gt(x, 0), lt(x, 1))
-    safe = where(inside, x, like(0.5, x))
-    within = mul(y, sub(div(sub(a, 1), safe), div(sub(b, 1), sub(1, safe))))
-    power, other = where(eq(x, 0), a, b), where(eq(x, 0), b, a)
-    at_end = where(eq(power, 2), mul(other, add(other, 1)), like(0, x))
-    at_end = where(eq(power, 1), neg(mul(other, sub(other, 1))), at_end)
-    at_end = where(
-        and_(gt(power, 1), lt(power, 2)), like(math.inf, x), where(lt(power, 1), like(-math.inf, x), at_end)
-    )
-    return where(inside, within, where(eq(x, 0), at_end, neg(at_end)))
+def _density_by_parameter(first: bool) -> Any:
+    """The derivative by a parameter of the density, which is `y`."""
+
+    def rule(t: Any, y: Any, a: Any, b: Any, x: Any) -> Any:
+        end, power = (like(0, x), a) if first else (like(1, x), b)
+        vanishes = and_(eq(x, end), gt(power, 1))
+        slope = SLOPES[first, 1](a, b, where(vanishes, like(0.5, x), x))
+        return mul(t, mul(y, where(vanishes, like(0, x), slope)))
+
+    return rule
+
+
+def _density_slope(a: Any, b: Any, x: Any) -> Any:
+    """The derivative by x of the density. See Note [Densities at the ends of their support] of `special.py`.
+
+    Of x^p (1 - x)^q it is x^(p - 1) (1 - x)^(q - 1) (p (1 - x) - q x).
+    """
+    one, rest, total = like(1, x), sub(1, x), sub(add(a, b), 1)
+    p, q, steep_a, steep_b = sub(a, 1), sub(b, 1), gt(a, 1), gt(b, 1)
+    density = beta_density(where(steep_a, p, a), where(steep_b, q, b), x)
+    density = mul(density, where(steep_a, div(total, where(steep_a, p, one)), one))
+    total = where(steep_a, sub(total, 1), total)
+    density = mul(density, where(steep_b, div(total, where(steep_b, q, one)), one))
+    whole_a = or_(steep_a, and_(eq(p, 0), eq(x, 0)))
+    whole_b = or_(steep_b, and_(eq(q, 0), eq(rest, 0)))
+    up = mul(div(p, where(whole_a, one, x)), where(steep_b, rest, one))
+    down = mul(div(q, where(whole_b, one, rest)), where(steep_a, x, one))
+    both = and_(steep_a, steep_b)
+    p, q, inside = where(both, p, one), where(both, q, one), where(both, x, like(0.5, x))
+    return mul(density, where(both, excess_over_mean(p, q, inside), sub(up, down)))
 
 
 beta_density = composed(
     "beta_density",
     _density,
-    lambda t, y, a, b, x: mul(t, mul(y, sub(log(x), digamma_drop(a, b)))),
-    lambda t, y, a, b, x: mul(t, mul(y, sub(log1p(neg(x)), digamma_drop(b, a)))),
-    lambda t, y, a, b, x: mul(t, _density_slope(y, a, b, x)),
+    _density_by_parameter(True),
+    _density_by_parameter(False),
+    lambda t, y, a, b, x: mul(t, _density_slope(a, b, x)),
+    series=lambda a, b, x: exp(log_beta_density(a, b, x)),
 )
 _betainc_grad = derivatives(
     "betainc_grad", "ab", slopes("ab", _slope(_slope_within, upper=False)), beta_density

@@ -52,14 +52,21 @@ Formula = Callable[..., Any]
 
 
 def composed(
-    name: str, function: Callable[..., Any], *jvp: Any, eager: Any = None, accepts: str = "f"
+    name: str,
+    function: Callable[..., Any],
+    *jvp: Any,
+    eager: Any = None,
+    accepts: str = "f",
+    series: Formula | None = None,
 ) -> Elementwise:
     """An elementwise operation that is lowered as `function`; `jvp` has a rule for each operand.
 
     `function` is given integers as they are, and floats of at least float32. Its result is cast to the dtype of the
     operands. The same holds for the rules of `jvp`, but not if there is a NumPy rule (`eager`): then each rule of `jvp`
-    is a single operation.
+    is a single operation. Power series are those of the rules, or of the formula `series`.
     """
+    if series is not None:
+        return _Expanded(name, function, jvp, series)
     rules = jvp if eager is not None else list(map(halves_in_float32, jvp))
     lower = _lowering(halves_in_float32(function))
     return Elementwise(name, len(jvp), hlo=name, eager=eager, accepts=accepts, jvp=rules, lower=lower)
@@ -70,25 +77,30 @@ def _lowering(function: Formula) -> Callable[..., Any]:
 
 
 class _Expanded(Elementwise):
-    """An operation that is `composed`, whose power series are those of its formula.
+    """An operation that is `composed`, whose power series are those of a formula.
 
     By its rules, a series would be made of derivatives of all orders by all operands, each of them a formula.
     """
 
     pushes_programs = True
 
-    def __init__(
-        self, name: str, function: Formula, jvp: Sequence[Formula], expanded: Callable[[Formula], Formula]
-    ):
+    def __init__(self, name: str, function: Formula, jvp: Sequence[Formula], series: Formula):
         lower, rules = _lowering(halves_in_float32(function)), list(map(halves_in_float32, jvp))
         super().__init__(name, len(jvp), hlo=name, eager=None, accepts="f", jvp=rules, lower=lower)
-        self.function = halves_in_float32(expanded(function))
+        self.function = halves_in_float32(series)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, forward: Forward | None = None) -> Any:
         if forward is None:
             return super().jvp(primals, tangents)
-        jaxpr = _program(self.function, tuple(map(aval_of, primals)), config.state())
-        return jit_p.jvp(primals, tangents, jaxpr=jaxpr, forward=forward)
+        return pushed_forward(self.function, primals, tangents, forward)
+
+
+def pushed_forward(
+    function: Formula, primals: Sequence[Any], tangents: Sequence[Any], forward: Forward
+) -> Any:
+    """The power series of a formula, whose program is remembered."""
+    jaxpr = _program(function, tuple(map(aval_of, primals)), config.state())
+    return jit_p.jvp(primals, tangents, jaxpr=jaxpr, forward=forward)
 
 
 @functools.lru_cache(maxsize=256)
@@ -184,7 +196,8 @@ def derivatives(
             return lambda t, y, *xs: mul(t, derivative("".join(sorted(by + further)))(*xs))
 
         rule_by_last = lambda t, y, *xs: mul(t, by_last_and(by)(*xs))
-        return _Expanded(f"{name}_{by}", formula(by), [*map(rule, parameters), rule_by_last], expanded)
+        value = formula(by)
+        return _Expanded(f"{name}_{by}", value, [*map(rule, parameters), rule_by_last], expanded(value))
 
     return derivative
 

@@ -80,7 +80,7 @@ def log_power_of_gamma(a: Any, x: Any, drop: int = 0) -> Any:
     return where(large, by_deviance, direct)
 
 
-def _slope_by_gamma_parameter(a: Any, x: Any, drop: int) -> Any:
+def slope_by_gamma_parameter(a: Any, x: Any, drop: int) -> Any:
     """log(x) - digamma(a + 1 - drop)."""
     large = ge(a, _LARGE)
     n = where(large, a, like(_LARGE, a))
@@ -106,13 +106,13 @@ def _log_power(a: Any, x: Any, drop: int = 0) -> Any:
 log_poisson = composed(
     "log_poisson",
     _log_power,
-    lambda t, y, k, mu: mul(t, _slope_by_gamma_parameter(k, mu, 0)),
+    lambda t, y, k, mu: mul(t, slope_by_gamma_parameter(k, mu, 0)),
     lambda t, y, k, mu: mul(t, _slope_of_gamma_power(k, mu, 0)),
 )
 log_gamma_density = composed(
     "log_gamma_density",
     lambda a, x: _log_power(a, x, drop=1),
-    lambda t, y, a, x: mul(t, _slope_by_gamma_parameter(a, x, 1)),
+    lambda t, y, a, x: mul(t, slope_by_gamma_parameter(a, x, 1)),
     lambda t, y, a, x: mul(t, _slope_of_gamma_power(a, x, 1)),
 )
 
@@ -237,31 +237,34 @@ def _by_parameter(first: bool, drop: int) -> Any:
     return lambda t, y, *xs: mul(t, SLOPES[first, drop](*xs))
 
 
-def _by_share(drop: int) -> Any:
-    """(a - drop) / x - (b - drop) / (1 - x)."""
-
-    def slope(t: Any, y: Any, a: Any, b: Any, x: Any) -> Any:
-        inside = and_(gt(x, 0), lt(x, 1))
-        safe = where(inside, x, like(0.5, x))
-        excess = excess_over_mean(a, b, safe)
-        excess = sub(excess, sub(1, mul(safe, 2))) if drop else excess
-        first, last = [
-            where(eq(y, drop), like(0, x), div(sub(y, drop), z)) for y, z in ((a, x), (b, sub(1, x)))
-        ]
-        return mul(t, where(inside, div(excess, mul(safe, sub(1, safe))), sub(first, last)))
-
-    return slope
+def slope_by_share(a: Any, b: Any, x: Any, drop: int) -> Any:
+    """(a - drop) / x - (b - drop) / (1 - x), also near where the terms cancel, and at an end where one is 0 / 0."""
+    p, q, rest = sub(a, drop), sub(b, drop), sub(1, x)
+    cancels = and_(gt(mul(p, q), 0), and_(gt(x, 0), lt(x, 1)))
+    one, half = like(1, x), like(0.5, x)
+    sizes = [where(cancels, abs_(y), one) for y in (p, q)]
+    excess = excess_over_mean(*sizes, where(cancels, x, half))
+    excess = div(where(lt(p, 0), neg(excess), excess), where(cancels, mul(x, rest), one))
+    none = [or_(cancels, and_(eq(y, 0), eq(z, 0))) for y, z in ((p, x), (q, rest))]
+    first, last = [
+        div(y, where(absent, one, z)) for absent, y, z in zip(none, (p, q), (x, rest), strict=True)
+    ]
+    return where(cancels, excess, sub(first, last))
 
 
 log_binomial = composed(
-    "log_binomial", _log_binomial, _by_parameter(True, 0), _by_parameter(False, 0), _by_share(0)
+    "log_binomial",
+    _log_binomial,
+    _by_parameter(True, 0),
+    _by_parameter(False, 0),
+    lambda t, y, a, b, x: mul(t, slope_by_share(a, b, x, 0)),
 )
 log_beta_density = composed(
     "log_beta_density",
     lambda a, b, x: _log_binomial(a, b, x, drop=1),
     _by_parameter(True, 1),
     _by_parameter(False, 1),
-    _by_share(1),
+    lambda t, y, a, b, x: mul(t, slope_by_share(a, b, x, 1)),
 )
 
 # --- Student's, of float32 numbers --------------------------------------------------------------------------

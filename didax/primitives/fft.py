@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import is_symbolic
 from didax.core.errors import message
 from didax.core.jaxpr_print import register_param_type
+from didax.passes.sparsity import Dependence, along_axes, selected
 from didax.primitives import padded, split
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.dimension import number
@@ -109,6 +111,17 @@ class Fft(LinearUnary):
             back = self.bind(ct, fft_type=FftType.RFFT, fft_lengths=fft_lengths)
             return [_scaled(conj(back), 1.0 / scale, 2.0 / scale, fft_lengths[-1])]
         return [self.bind(ct, fft_type=fft_type, fft_lengths=fft_lengths)]
+
+    def sparsity(self, operands: Sequence[Dependence], *, fft_type: FftType, fft_lengths: Lengths) -> Any:
+        """All elements along the axes: a phase that vanishes for real numbers does not for imaginary ones."""
+        (x,) = operands
+        batch = x.aval.shape[: x.aval.ndim - len(fft_lengths)]
+        of_batch = along_axes(x, range(len(batch), x.aval.ndim))
+        numbers = np.arange(math.prod(batch)).reshape(*batch, *[1] * len(fft_lengths))
+        out = self.type(x.aval, fft_type=fft_type, fft_lengths=fft_lengths)
+        return selected(
+            Dependence(x.aval.update(shape=batch), rows=of_batch), np.broadcast_to(numbers, out.shape)
+        )
 
     def batch(
         self, axis: AxisData, args: Any, dims: Any, *, fft_type: FftType, fft_lengths: Lengths

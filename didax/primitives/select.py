@@ -21,7 +21,7 @@ from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
-from didax.passes.sparsity import Dependence, moved, union
+from didax.passes.sparsity import Dependence, moved, stretched, union
 from didax.primitives import padded, split
 from didax.primitives.scalars import scalar_like
 from didax.primitives.stretching import align_batches, stretch, unstretch
@@ -91,7 +91,10 @@ class SelectN(Primitive):
 
     def sparsity(self, operands: Sequence[Dependence]) -> Any:
         which, *cases = operands
-        return moved(self, operands, {})[0] if which.value is not None else union([x.rows for x in cases])
+        if which.value is not None:
+            return moved(self, operands, {})[0]
+        shape = max([x.aval.shape for x in operands], key=len)
+        return union([stretched(x, shape) for x in cases])
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         out = self.bind(*primals)

@@ -36,7 +36,7 @@ from didax.primitives.composed import (
     where_needed,
     where_usable,
 )
-from didax.primitives.densities import log_power_of_gamma
+from didax.primitives.densities import log_gamma_density, log_power_of_gamma, slope_by_gamma_parameter
 from didax.primitives.elementwise import (
     abs_,
     add,
@@ -222,13 +222,24 @@ def _density(a: Any, x: Any) -> Any:
     return where(inside, within, at_zero)
 
 
-def _density_slope(y: Any, a: Any, x: Any) -> Any:
-    """The derivative by x of the density, which is `y`."""
-    inside = gt(x, 0)
-    safe = where(inside, x, like(1, x))
-    at_zero = where(eq(a, 1), like(-1, x), where(eq(a, 2), like(1, x), like(0, x)))
-    at_zero = where(lt(a, 1), like(-math.inf, x), where(and_(gt(a, 1), lt(a, 2)), like(math.inf, x), at_zero))
-    return where(inside, mul(y, sub(div(sub(a, 1), safe), 1)), at_zero)
+def _density_by_parameter(y: Any, a: Any, x: Any) -> Any:
+    """The derivative by `a` of the density, which is `y`."""
+    vanishes = and_(eq(x, 0), gt(a, 1))
+    slope = slope_by_gamma_parameter(a, where(vanishes, like(1, x), x), 1)
+    return mul(y, where(vanishes, like(0, x), slope))
+
+
+# Note [Densities at the ends of their support]. Where x^p vanishes, its derivative is not p / x times itself, but p
+# times x^(p - 1). So the derivative of a density of a parameter a = p + 1 > 1 is made of that of a - 1, and is right at
+# the end, as are its own derivatives. A power series would be made of one density for each of its terms, with all of
+# their derivatives by parameters: it is that of the exponential of the logarithm.
+def _density_slope(a: Any, x: Any) -> Any:
+    """The derivative by x of the density: of x^p exp(-x) it is x^(p - 1) exp(-x) (p - x)."""
+    p, steep, one = sub(a, 1), gt(a, 1), like(1, x)
+    density = div(gamma_density(where(steep, p, a), x), where(steep, p, one))
+    finite = where(lt(x, math.inf), x, like(0, x))
+    whole = or_(steep, and_(eq(p, 0), eq(x, 0)))
+    return mul(density, sub(div(p, where(whole, one, x)), where(steep, finite, one)))
 
 
 def _igamma(a: Any, x: Any) -> Any:
@@ -419,8 +430,9 @@ def _igamma_grad_a(a: Any, x: Any) -> Any:
 gamma_density = composed(
     "gamma_density",
     _density,
-    lambda t, y, a, x: mul(t, mul(y, sub(log(x), digamma(a)))),
-    lambda t, y, a, x: mul(t, _density_slope(y, a, x)),
+    lambda t, y, a, x: mul(t, _density_by_parameter(y, a, x)),
+    lambda t, y, a, x: mul(t, _density_slope(a, x)),
+    series=lambda a, x: exp(log_gamma_density(a, x)),
 )
 _igamma_grad = derivatives(
     "igamma_grad", "a", slopes("a", lambda by: _igamma_grad_a), gamma_density, expanded=in_float64

@@ -24,6 +24,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import max_dim, may_exceed
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
+from didax.passes.sparsity import Dependence, by_basis
 from didax.primitives import padded_windows, split
 from didax.primitives.convert import computed_once
 from didax.primitives.elementwise import eq
@@ -223,6 +224,9 @@ class ReduceWindowSum(LinearUnary, ReduceWindow):
     def reduce_view(self, seen: Any, axes: tuple[int, ...]) -> Any:
         wide = np.float32 if is_narrow_float(seen.dtype) else seen.dtype
         return self.ufunc.reduce(seen, axis=axes, dtype=wide).astype(seen.dtype, copy=False)
+
+    def sparsity(self, operands: Sequence[Dependence], **params: Any) -> Any:
+        return by_basis(self, operands, params, self.type(operands[0].aval, **params))
 
     def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
         if not may_exceed(aval_of(ct).size, 0):

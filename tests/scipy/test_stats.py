@@ -585,3 +585,71 @@ def test_truncated_normal_of_float32_numbers_is_rounded_once() -> None:
     np.testing.assert_allclose(
         stats.truncnorm.pdf(np.float32(0), *ends), scipy.stats.truncnorm.pdf(0, *ends), 1e-6
     )
+
+
+# A density of powers of x or of p at the ends of their range, where it may vanish, but not its derivatives: the
+# function, a polynomial, the rate of an exponential times which it is the density, and where.
+X, REST = np.polynomial.Polynomial([0, 1]), np.polynomial.Polynomial([1, -1])
+ENDS: list[tuple[str, Any, Any, float, float]] = [
+    ("binom 1 of 5", lambda p: stats.binom.pmf(1.0, 5.0, p), 5 * X * REST**4, 0, 0),
+    ("binom 4 of 5", lambda p: stats.binom.pmf(4.0, 5.0, p), 5 * X**4 * REST, 0, 1),
+    ("binom 2 of 2", lambda p: stats.binom.pmf(2.0, 2.0, p), X**2, 0, 0),
+    ("geom", lambda p: stats.geom.pmf(3.0, p), X * REST**2, 0, 1),
+    ("nbinom", lambda p: stats.nbinom.pmf(1.0, 2.0, p), 2 * X**2 * REST, 0, 1),
+    ("poisson 0", lambda mu: stats.poisson.pmf(0.0, mu), X**0, 1, 0),
+    ("poisson 2", lambda mu: stats.poisson.pmf(2.0, mu), X**2 / 2, 1, 0),
+    ("gamma", lambda x: stats.gamma.pdf(x, 2.0), X, 1, 0),
+    ("gamma of place", lambda x: stats.gamma.pdf(x, 3.0, 0.0, 2.0), X**2 / 16, 0.5, 0),
+    ("gamma cdf", lambda x: stats.gamma.cdf(x, 1.0), -(X**0), 1, 0),
+    ("chi2", lambda x: stats.chi2.pdf(x, 4.0), X / 4, 0.5, 0),
+    ("beta at 0", lambda x: stats.beta.pdf(x, 2.0, 3.0), 12 * X * REST**2, 0, 0),
+    ("beta at 1", lambda x: stats.beta.pdf(x, 1.0, 2.0), 2 * REST, 0, 1),
+    ("beta cdf", lambda x: stats.beta.cdf(x, 2.0, 2.0), 3 * X**2 - 2 * X**3, 0, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", first(["float32", "float64"]))
+def test_derivatives_at_the_ends_of_the_support_are_limits(dtype: str) -> None:
+    with dx.enable_x64(dtype == "float64"):
+
+        def derivatives(x: dict[str, Any]) -> dict[str, Any]:
+            found = {}
+            for name, f, *_ in ENDS:
+                slope = dx.grad(f)
+                along = lambda g, x: dx.jvp(g, (x,), (dnp.ones_like(x),))[1]
+                found[name] = [
+                    slope(x[name]),
+                    along(slope, x[name]),
+                    along(lambda x, g=slope: along(g, x), x[name]),
+                ]
+            return found
+
+        points = {name: np.asarray(at, dtype) for name, *_, at in ENDS}
+        for name, found in dx.jit(derivatives)(points).items():
+            polynomial, rate, at = next(row[2:] for row in ENDS if row[0] == name)
+            for y in found:
+                polynomial = polynomial.deriv() - rate * polynomial
+                np.testing.assert_allclose(y, polynomial(at) * math.exp(-rate * at), 1e-5, 1e-6, err_msg=name)
+
+
+def test_slopes_of_densities_keep_their_digits_near_an_end() -> None:
+    """Where one parameter is 1 there is but one term, and nothing cancels."""
+    slope = dx.grad(lambda x: stats.beta.logpdf(x, 1.0, 0.5))
+    np.testing.assert_allclose(slope(np.float32(1e-9)), 0.5, 1e-6)
+    np.testing.assert_allclose(dx.grad(lambda x: stats.beta.pdf(x, 1.0, 0.5))(np.float32(1e-9)), 0.25, 1e-6)
+
+
+def test_mixed_derivatives_where_a_parameter_is_one() -> None:
+    """There a term of the slope vanishes, but not its derivative by the parameter."""
+    x = np.float32(0.25)
+    by_both = lambda f: dx.grad(dx.grad(f), 1)(x, np.float32(1))
+    np.testing.assert_allclose(by_both(lambda x, a: stats.beta.logpdf(x, a, 0.5)), 4, 1e-6)
+    np.testing.assert_allclose(by_both(lambda x, b: stats.beta.logpdf(x, 0.5, b)), -4 / 3, 1e-6)
+    log_x = math.log(0.25) + float(np.euler_gamma)  # log(x) - digamma(1)
+    np.testing.assert_allclose(by_both(stats.gamma.pdf), math.exp(-0.25) * (4 - log_x), 1e-5)
+    np.testing.assert_allclose(by_both(lambda x, a: stats.beta.pdf(x, a, 1.0)), 4, 1e-5)
+    np.testing.assert_allclose(
+        dx.grad(dx.grad(lambda n, p: stats.nbinom.pmf(0.0, n, p)), 1)(np.float32(1), x),
+        1 + math.log(0.25),
+        1e-5,
+    )

@@ -26,6 +26,7 @@ from didax.core.primitive import Primitive, Trace
 from didax.core.tracing import current_trace, set_current_trace
 from didax.passes.checkify import Kinds, Report, checkify_jaxpr
 from didax.passes.simplify import dce_jaxpr
+from didax.passes.sparsity import Dependence, dependence
 from didax.primitives import padded
 from didax.primitives.call import Call, jit_p, scatter_cotangents
 from didax.primitives.convert import stop_gradient_p
@@ -44,7 +45,9 @@ from didax.primitives.custom.rules import (
 )
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.closure import ClosureTrace
+from didax.transforms.jvp import jvp_jaxpr
 from didax.transforms.partial_eval import PartialEvalTrace
+from didax.transforms.rewriting import trace_closed
 from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import is_undef
 
@@ -256,6 +259,22 @@ class RulesCall(_CallWithRules, Call):
             return outs, None
         _, report = new.split(jit_p.bind(*[stop_gradient_p.bind(x) for x in args], jaxpr=new.jaxpr))
         return outs, report
+
+    def sparsity(self, operands: Sequence[Dependence], *, jaxpr: Jaxpr, rules: Rules) -> list[Dependence]:
+        """That of the tangents by the rules: a derivative that is stated may depend on more than the function does."""
+        if Rules.DERIVATIVES.isdisjoint(rules.given):
+            return dependence(jaxpr, operands)
+        moves = tuple(x.rows is not None for x in operands)
+        avals = [x.aval for x in operands]
+        call = trace_closed(lambda *xs: self.bind(*xs, jaxpr=jaxpr, rules=rules), avals, what="derivative")
+        pushed, moved = jvp_jaxpr(call, moves)
+        primals = [Dependence(x.aval, x.value) for x in operands]
+        tangents = [Dependence(x.aval.tangent(), rows=x.rows) for x in compress(operands, moves)]
+        dots = iter(dependence(pushed, [*primals, *tangents])[len(moved) :])
+        return [
+            Dependence(aval, rows=next(dots).rows if moving else None)
+            for aval, moving in zip(call.out_avals, moved, strict=True)
+        ]
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         """Leave out the results that are not used; all operands stay, because the rules take them."""

@@ -17,6 +17,7 @@ from didax.core.avals import ShapedArray
 from didax.core.errors import MissingRuleError, NonlinearError, message
 from didax.core.jaxpr import Eqn, Literal
 from didax.core.primitive import Primitive
+from didax.passes.sparsity import Dependence, dependence
 from didax.primitives.custom.rules import Over, closed_jaxpr
 from didax.transforms.batching import AxisData, batched_aval, move_batch_axis
 from didax.transforms.jvp import jvp_flat
@@ -198,6 +199,9 @@ class LinearMapPrimitive(Primitive):
         xs = [move_batch_axis(x, dim, 0, axis.size) for x, dim in zip(args[n:], dims[n:], strict=True)]
         outs = self.bind(*args[:n], *xs, map=map.over(axis, dims[:n]))
         return outs, [0] * len(outs)
+
+    def sparsity(self, operands: Sequence[Dependence], *, map: LinearMap) -> list[Dependence]:
+        return dependence(closed_jaxpr(map.name, map.forward, [x.aval for x in operands]), operands)
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         """The equation stays whole, because a rule of the user gives all results at once."""

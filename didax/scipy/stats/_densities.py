@@ -5,7 +5,8 @@
 The exponential of a logarithm that is rounded to float32 loses as many digits as the logarithm has before the point:
 at 12 standard deviations from the mean of the normal distribution, 40 units in the last place. A `Power` keeps its
 exponent in float64 until the end, and what is moved and scaled is moved and scaled there. The derivative is the density
-times the derivative of its logarithm, which `_distributions.py` has. Logarithms have the base 2, as in
+times the derivative of its logarithm, which `_distributions.py` has; or that of another formula of the density, where
+the density vanishes at an end of the support, and its derivatives there do not. Logarithms have the base 2, as in
 `didax/primitives/gamma_in_double.py`, where the densities made of gamma functions are. Read next: `_distributions.py`.
 """
 
@@ -27,6 +28,7 @@ from didax.core.avals import ShapedArray
 from didax.numpy.ufunc import ufunc
 from didax.passes.sparsity import Dependence, stretched, union
 from didax.primitives import gamma_in_double as double
+from didax.primitives.composed import pushed_forward
 from didax.primitives.elementwise import mul
 from didax.primitives.elementwise.vectorized import exponential2, logarithm2, sine
 from didax.primitives.families import Elementwise
@@ -34,7 +36,7 @@ from didax.primitives.fitted import bessel_i0e
 from didax.primitives.gamma_in_double import Power
 from didax.primitives.narrow import in_float64
 from didax.primitives.truncated_normal import log_density_in_double
-from didax.transforms.jvp import jvp_flat
+from didax.transforms.jvp import Forward, jvp_flat
 from didax.xla.lowering import lower_function
 
 Formula = Callable[..., Any]
@@ -43,10 +45,12 @@ _LOG2_E = 1 / math.log(2)
 
 
 class Density(Elementwise):
-    """The density `of` a name, of float32 numbers: its value from float64, its derivative from that of its logarithm.
+    """The density `of` a name, of float32 numbers: its value from float64, its derivative from another formula.
 
-    The last operands are location and scale, if it is `moved`.
+    The last operands are location and scale, if it is `moved`. Power series are those of exp(logarithm).
     """
+
+    pushes_programs = True
 
     def __init__(self) -> None:
         super().__init__(
@@ -58,7 +62,7 @@ class Density(Elementwise):
             jvp=[self.jvp],
             lower=self._written,
         )
-        self.formulas: dict[str, tuple[Formula, Formula, tuple[int, ...]]] = {}
+        self.formulas: dict[str, tuple[Formula, Formula, Formula | None, tuple[int, ...]]] = {}
 
     def _written(self, ctx: Any, *xs: Any, of: str, moved: bool) -> Any:
         return lower_function(ctx, self._value(of, moved), xs)[0]
@@ -68,17 +72,31 @@ class Density(Elementwise):
 
     @functools.cache  # noqa: B019, one object: programs are found again by their function
     def _value(self, of: str, moved: bool) -> Formula:
-        in_double, _, still = self.formulas[of]
+        in_double, _, _, still = self.formulas[of]
         return in_float64(lambda *xs: in_double(*xs, *(() if moved else still)))
 
+    @functools.cache  # noqa: B019, as above
+    def _series(self, of: str, moved: bool) -> Formula:
+        _, logarithm, _, still = self.formulas[of]
+        return lambda *xs: dnp.exp(logarithm(*xs, *(() if moved else still)))
+
     def jvp(
-        self, primals: Sequence[Any], tangents: Sequence[Any], *, of: str, moved: bool
-    ) -> tuple[Any, Any]:
-        """The product of both."""
-        _, logarithm, still = self.formulas[of]
+        self,
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        *,
+        of: str,
+        moved: bool,
+        forward: Forward | None = None,
+    ) -> Any:
+        """By the other formula of the density, or the product with the derivative of the logarithm."""
+        if forward is not None:
+            return pushed_forward(self._series(of, moved), primals, tangents, forward)
+        _, logarithm, stated, still = self.formulas[of]
+        formula = stated or logarithm
         y = self.bind(*primals, of=of, moved=moved)
-        _, (slope,) = jvp_flat(lambda *xs: [logarithm(*xs, *(() if moved else still))], primals, tangents)
-        return y, mul(y, instantiate(slope))
+        _, (slope,) = jvp_flat(lambda *xs: [formula(*xs, *(() if moved else still))], primals, tangents)
+        return y, slope if stated else mul(y, instantiate(slope))
 
     def sparsity(self, operands: Sequence[Dependence], **params: Any) -> Any:
         """Of all operands."""
@@ -102,13 +120,18 @@ def value_of(power: Power) -> Any:
 
 
 def rounded_once(
-    name: str, in_double: Formula, logarithm: Formula, otherwise: Formula, still: tuple[int, ...]
+    name: str,
+    in_double: Formula,
+    logarithm: Formula,
+    stated: Formula | None,
+    otherwise: Formula,
+    still: tuple[int, ...],
 ) -> Formula:
-    """A density: of float32 numbers by `in_double`, with derivatives by those of its `logarithm`.
+    """A density: of float32 numbers by `in_double`, with derivatives by those `stated`, or of its `logarithm`.
 
     All are functions of the same operands, of which the last ones are Python numbers where they are `still`.
     """
-    density_p.formulas[name] = in_double, logarithm, still
+    density_p.formulas[name] = in_double, logarithm, stated, still
 
     @functools.cache
     def operation(operands: int, moved: bool) -> ufunc:

@@ -136,7 +136,8 @@ def continuous(
         if kind == "pdf" and name in POWERS:
             in_double = functools.partial(of_value, kind, lambda *args: value_of(POWERS[name](*args)))
             logarithm = functools.partial(of_value, "logpdf", formulas["logpdf"])
-            function = rounded_once(f"{name}.pdf", in_double, logarithm, function, (0, 1))
+            stated = function if kind in formulas else None
+            function = rounded_once(f"{name}.pdf", in_double, logarithm, stated, function, (0, 1))
         return _public(name, kind, [share if is_share else "x", *names], {"loc": 0, "scale": 1}, function)
 
     return made_of(name, doc, {kind: make(kind) for kind in [*formulas, *also.split()]})
@@ -174,7 +175,8 @@ def discrete(
         if kind == "pmf" and name in POWERS:
             in_double = functools.partial(of_value, kind, lambda *args: value_of(POWERS[name](*args)))
             logarithm = functools.partial(of_value, "logpmf", formulas["logpmf"])
-            function = rounded_once(f"{name}.pmf", in_double, logarithm, function, (0,))
+            stated = function if kind in formulas else None
+            function = rounded_once(f"{name}.pmf", in_double, logarithm, stated, function, (0,))
         return _public(name, kind, ["k", *names], {"loc": 0}, function)
 
     return made_of(name, doc, {kind: make(kind) for kind in [*formulas, *also.split()]})

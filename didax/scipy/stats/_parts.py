@@ -21,7 +21,7 @@ import didax.numpy as dnp
 from didax.lax import stop_gradient
 from didax.nn.activations import log1mexp
 from didax.numpy.ufunc import ufunc
-from didax.primitives import densities, logarithmic, truncated_normal
+from didax.primitives import beta, densities, logarithmic, special, truncated_normal
 from didax.primitives.gamma_quotients import sum_and_error
 from didax.scipy.special import erfcx, expit, ndtr
 
@@ -39,6 +39,10 @@ log_gamma_density = _density("log_gamma_density", 2)
 log_binomial = _density("log_binomial", 3)
 log_beta_density = _density("log_beta_density", 3)
 log_t_density = _density("log_t_density", 2)
+gamma_density, beta_density = [
+    ufunc(f.name, n, f"See `didax/primitives/{where}.py`.", operands="inexact", f=f)
+    for f, n, where in ((special.gamma_density, 2, "special"), (beta.beta_density, 3, "beta"))
+]
 log1p_square = ufunc(
     "log1p_square",
     1,

@@ -42,8 +42,10 @@ from didax.scipy.stats._gamma_and_beta import (
 )
 from didax.scipy.stats._parts import (
     LOG_2PI,
+    beta_density,
     cauchy_share,
     exp_or_inf,
+    gamma_density,
     log1mexp_of_exp,
     log1p_square,
     log_beta_binomial,
@@ -164,18 +166,20 @@ CONTINUOUS: list[Distribution] = [
         logpdf=lambda z: -z, logsf=lambda z: -z, sf=lambda z: dnp.exp(-z), cdf=one_minus_exp,
         logcdf=log1mexp, ppf=lambda q: -dnp.log1p(-q)),
     continuous(
-        "gamma", "The gamma distribution of shape a.", "a", support=_from(0), valid=_positive, also="pdf",
-        logpdf=gamma_logpdf, logcdf=gamma_logcdf, cdf=lambda z, a: gammainc(a, z),
+        "gamma", "The gamma distribution of shape a.", "a", support=_from(0), valid=_positive, also="",
+        pdf=lambda z, a: gamma_density(a, z), logpdf=gamma_logpdf, logcdf=gamma_logcdf, cdf=lambda z, a: gammainc(a, z),
         sf=lambda z, a: gammaincc(a, z), logsf=gamma_logsf),
     continuous(
         "chi2", "The chi-square distribution of df degrees of freedom.", "df", support=_from(0), valid=_positive,
+        also="", pdf=lambda z, df: 0.5 * gamma_density(df / 2, z / 2),
         logpdf=lambda z, df: gamma_logpdf(z / 2, df / 2) - LOG_2,
         logcdf=lambda z, df: gamma_logcdf(z / 2, df / 2),
         cdf=lambda z, df: gammainc(df / 2, z / 2), sf=lambda z, df: gammaincc(df / 2, z / 2),
         logsf=lambda z, df: gamma_logsf(z / 2, df / 2)),
     continuous(
         "beta", "The beta distribution of shapes a and b.", "a b", support=_between(0, 1), valid=_positive,
-        logpdf=beta_logpdf, cdf=lambda z, a, b: betainc(a, b, z), sf=beta_sf, logcdf=beta_logcdf,
+        also="", pdf=lambda z, a, b: beta_density(a, b, z), logpdf=beta_logpdf,
+        cdf=lambda z, a, b: betainc(a, b, z), sf=beta_sf, logcdf=beta_logcdf,
         logsf=beta_logsf),
     continuous(
         "cauchy", "The Cauchy distribution.", also="pdf",
@@ -263,6 +267,7 @@ DISCRETE: list[Distribution] = [
     discrete(
         "binom", "The binomial distribution: successes among n trials.", "n p", support=lambda n, p: (0, n),
         valid=lambda n, p: (n >= 0) & (n == dnp.floor(n)) & _is_share(p),
+        also="", pmf=lambda k, n, p: beta_density(k + 1, n - k + 1, p) / (n + 1),
         logpmf=lambda k, n, p: log_binomial_of_trials(n, k, p)),
     discrete(
         "betabinom", "The binomial distribution whose p has the beta distribution of a and b.", "n a b",
@@ -270,13 +275,15 @@ DISCRETE: list[Distribution] = [
         logpmf=lambda k, n, a, b: log_beta_binomial(n, k, a, b)),
     discrete(
         "geom", "The geometric distribution: trials up to the first success.", "p", support=_from(1),
-        valid=lambda p: (p > 0) & (p <= 1), logpmf=lambda k, p: xlog1py(k - 1, -p) + dnp.log(p)),
+        valid=lambda p: (p > 0) & (p <= 1), also="",
+        pmf=lambda k, p: beta_density(2, k, p) / k / (k + 1), logpmf=lambda k, p: xlog1py(k - 1, -p) + dnp.log(p)),
     discrete(
         "nbinom", "The negative binomial distribution: failures before the n-th success.", "n p", support=_from(0),
         valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1),
+        also="", pmf=lambda k, n, p: beta_density(n + 1, k + 1, p) / (n + k) * (n / (n + k + 1)),
         logpmf=lambda k, n, p: log_binomial(n, k, p) - dnp.log1p(k / n)),
     discrete(
         "poisson", "The Poisson distribution of mean mu.", "mu", support=_from(0), valid=lambda mu: mu >= 0,
-        logpmf=log_poisson, cdf=lambda k, mu: gammaincc(k + 1, mu),
+        also="", pmf=lambda k, mu: gamma_density(k + 1, mu), logpmf=log_poisson, cdf=lambda k, mu: gammaincc(k + 1, mu),
         entropy=_poisson_entropy),
 ]  # fmt: skip
