@@ -81,6 +81,10 @@ SAME: dict[str, Callable[..., Any]] = {
         n.asarray(memoryview(np.array([2**40])), "float32"),
         n.asarray(array.array("q", [2**40]), "float32"),
     ],
+    "updates by buffers": lambda d, n, l: [
+        n.zeros(2).at[:].set(array.array("d", [1, 2])),
+        n.zeros(2).at[:].add(memoryview(b"ab")),
+    ],
     "numbers that an object tells of": lambda d, n, l: [
         n.asarray(Described(np.arange(6).reshape(2, 3))),
         n.array(Described(np.float32([1.5])), "int8"),
@@ -103,6 +107,16 @@ SAME: dict[str, Callable[..., Any]] = {
         n.nonzero(X > 3, size=3, fill_value=(7,)),
         n.nonzero(W > 5, size=3, fill_value=(7, np.int32(8))),
         n.argwhere(W > 5, size=2, fill_value=np.array(9)),
+    ],
+    "extract": lambda d, n, l: [
+        n.extract(np.array([True, False]), X),
+        n.extract(W > 2, W, size=5, fill_value=7),
+        n.extract(np.array([1, 0]), np.float32(3)),
+    ],
+    "axes that are shifted twice": lambda d, n, l: [n.fft.fftshift(W, (1, 1)), n.fft.ifftshift(W, (0, -2))],
+    "vectorize without a signature": lambda d, n, l: [
+        n.vectorize(lambda x: x + np.arange(3))(X),
+        n.vectorize(lambda x, y: x + y, excluded={0})(X, X),
     ],
     "vectorize with None": lambda d, n, l: [
         n.vectorize(lambda x, y: x if y is None else x + y)(X, None),
@@ -127,6 +141,29 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "0 or True unrolls the whole",
     ),
+    "extract beyond the end": (
+        lambda: dnp.extract(np.ones(3, bool), dnp.arange(2)),
+        ValueError,
+        "holds nowhere beyond the end",
+    ),
+    "a None with axes": (
+        lambda: dnp.vectorize(lambda x, y: x, signature="(n),(m)->(n)")(X, None),
+        ValueError,
+        "argument 2: None, its part of the signature",
+    ),
+    "a mask of integers": (lambda: dnp.nanmean(X, where=np.ones(6, int)), ValueError, "where: int32"),
+    "words as an index": (lambda: dnp.asarray(X)[np.array(["a"])], TypeError, "An index is made of"),
+    "bytes in reverse as an index": (
+        lambda: dnp.asarray(X)[np.array([1.0], ">f4")],
+        TypeError,
+        "An index is",
+    ),
+    "an object as an index": (lambda: dnp.asarray(X)[object()], IndexError, "An index is made of"),
+    "where of a ufunc": (lambda: dnp.add(X, X, where=True), NotImplementedError, "and where=None"),
+    "a diagonal in place": (lambda: dnp.fill_diagonal(W, 0), NotImplementedError, "inplace=False"),
+    "a table of counts": (lambda: dnp.bincount(np.ones((2, 2), int)), ValueError, "counts a vector"),
+    "a vector as a bound": (lambda: dnp.arange(X), ValueError, "takes numbers, which say where"),
+    "a mask of NumPy's": (lambda: dnp.sin(np.ma.masked_array([1.0])), ValueError, "have no masks"),
     "bytes": (lambda: dnp.asarray(b"ab"), TypeError, "array takes numbers"),
     "both": (
         lambda: random.wrap_key_data(np.zeros(2, "uint32"), impl="rbg", dtype=key.dtype),

@@ -193,7 +193,8 @@ def _is_buffer(x: Any) -> bool:
 _ARRAY_PROTOCOLS = ("__array__", "__dlpack__", "__array_interface__", "__array_struct__")
 
 
-def _is_foreign_array(x: Any) -> bool:
+def is_foreign_array(x: Any) -> bool:
+    """True for what NumPy reads as an array: another library's array, a range, a buffer."""
     return isinstance(x, range) or any([hasattr(x, name) for name in _ARRAY_PROTOCOLS]) or _is_buffer(x)
 
 
@@ -202,7 +203,7 @@ def _from_buffer(x: Any, dtype: np.dtype[Any] | None) -> Any:
 
     The conversion to a stated dtype starts from all the bits of the numbers.
     """
-    if _is_foreign_array(x):
+    if is_foreign_array(x):
         values = np.asarray(x)
         if dtype is None:
             return from_numpy(values)
@@ -265,7 +266,7 @@ def _from_numbers(xs: Sequence[Any], leaves: Sequence[Any], dtype: np.dtype[Any]
     """
     if dtype is None:
         kinds = {type(x): x for x in leaves if not isinstance(x, np.ndarray)}
-        foreign = {kind for kind, x in kinds.items() if as_operand(x) is None and _is_foreign_array(x)}
+        foreign = {kind for kind, x in kinds.items() if as_operand(x) is None and is_foreign_array(x)}
         if foreign:
             xs = _map_leaves(lambda x: np.asarray(x) if type(x) in foreign else x, xs)
             return _from_numbers(xs, list(_leaves(xs)), None)
@@ -558,10 +559,14 @@ def _static_number(name: str, argument: str, x: Any) -> Any:
         return operator.index(number) if dtypes.is_integer(x.dtype) else float(number)
     if isinstance(x, Array | np.generic | np.ndarray) and not isinstance(x, Tracer) and x.size == 1:
         return x.item()
-    if type(x) in (bool, int, float, complex) or hasattr(x, "__index__"):
+    if not isinstance(x, Array | np.ndarray) and (
+        type(x) in dtypes.PYTHON_SCALARS or hasattr(x, "__index__")
+    ):
         return x if type(x) in (float, complex) else as_length(x)
     rule = f"{name} takes numbers, which say where the result starts and stops, and by which steps."
-    raise TypeError(message(rule, f"{argument}: {x!r:.100} of type {type(x).__name__}", fix="Pass numbers."))
+    raise ArgumentError(
+        message(rule, f"{argument}: {x!r:.100} of type {type(x).__name__}", fix="Pass numbers.")
+    )
 
 
 def _integer_range(dtype: np.dtype[Any], start: int, stop: int, step: int) -> Array:

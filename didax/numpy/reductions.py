@@ -113,10 +113,18 @@ def _integer_accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype
 
 
+def _mask(name: str, where_: Any) -> Array:
+    mask = as_array(name, where_, "where")
+    if mask.dtype != np.bool_:
+        rule = f"{name} takes booleans that say which elements count."
+        raise ArgumentError(message(rule, f"where: {mask.aval}", fix="Compare first, as in where=(w != 0)."))
+    return mask
+
+
 def _masked(name: str, x: Array, where_: Any, identity: Any) -> Array:
     if where_ is None:
         return x
-    mask = as_array(name, where_, "where")
+    mask = _mask(name, where_)
     shape = broadcast_shapes(name, [x.shape, mask.shape])
     return where(mask, broadcast(x, shape), constant(identity, x.dtype))
 
@@ -220,7 +228,7 @@ def _count(name: str, x: Array, axes: tuple[int, ...], where_: Any, keepdims: bo
     """Return how many elements contribute to each result: a number, or an array if `where` leaves some out."""
     if where_ is None:
         return math.prod([x.shape[i] for i in axes])
-    mask = broadcast(truth(as_array(name, where_, "where")), x.shape)
+    mask = broadcast(_mask(name, where_), x.shape)
     return sum(mask, axis=axes, keepdims=keepdims)
 
 
@@ -697,11 +705,11 @@ def without_nan(name: str, a: Any, replacement: Any) -> tuple[Array, Array | Non
     return where(missing, constant(replacement, x.dtype), x), missing
 
 
-def _is_counted(missing: Array | None, where_: Any) -> Any:
+def _is_counted(name: str, missing: Array | None, where_: Any) -> Any:
     if missing is None:
         return where_
     present = el.not_(missing)
-    return present if where_ is None else ufuncs.logical_and(present, where_)
+    return present if where_ is None else ufuncs.logical_and(present, _mask(name, where_))
 
 
 @evaluated_whole
@@ -761,7 +769,7 @@ def nanmean(
     Array(2., dtype=float32)
     """
     x, missing = without_nan("nanmean", a, 0)
-    return mean(x, axis, dtype, out, keepdims, where=_is_counted(missing, where))
+    return mean(x, axis, dtype, out, keepdims, where=_is_counted("nanmean", missing, where))
 
 
 @evaluated_whole
@@ -783,7 +791,7 @@ def nanvar(
     Array(1., dtype=float32)
     """
     x, missing = without_nan("nanvar", a, 0)
-    return var(x, axis, dtype, out, ddof, keepdims, where=_is_counted(missing, where), mean=mean)
+    return var(x, axis, dtype, out, ddof, keepdims, where=_is_counted("nanvar", missing, where), mean=mean)
 
 
 @evaluated_whole
@@ -806,7 +814,7 @@ def nanstd(
     """
     no_out("nanstd", out)
     x, missing = without_nan("nanstd", a, 0)
-    return _root(*_variance(x, axis, dtype, ddof, keepdims, _is_counted(missing, where), mean))
+    return _root(*_variance(x, axis, dtype, ddof, keepdims, _is_counted("nanstd", missing, where), mean))
 
 
 def _nan_extremum(
