@@ -108,6 +108,7 @@ SAME: dict[str, Callable[..., Any]] = {
         n.nonzero(W > 5, size=3, fill_value=(7, np.int32(8))),
         n.argwhere(W > 5, size=2, fill_value=np.array(9)),
     ],
+    "integrals between points of fewer axes": lambda d, n, l: n.trapezoid(np.ones((2, 2, 3)), x=W),
     "extract": lambda d, n, l: [
         n.extract(np.array([True, False]), X),
         n.extract(W > 2, W, size=5, fill_value=7),

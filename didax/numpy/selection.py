@@ -884,7 +884,8 @@ def trapezoid(y: ArrayLike, x: Any = None, dx: ArrayLike = 1.0, axis: int = -1) 
     values = move_axis(values, dimension, values.ndim - 1)
     steps: Any = dx
     for points in x_values:
-        points = points if points.ndim == 1 else move_axis(points, dimension, points.ndim - 1)
+        if points.ndim != 1:  # the points have an axis of this name of their own, and broadcast
+            points = move_axis(points, canonical_axis("trapezoid", axis, points.ndim), points.ndim - 1)
         steps = points[..., 1:] - points[..., :-1]
     n = values.shape[-1]
     if x is None and not is_symbolic(n) and n > 1 and np.ndim(dx) == 0:  # the values are read once
