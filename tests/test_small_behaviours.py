@@ -109,6 +109,11 @@ SAME: dict[str, Callable[..., Any]] = {
         n.argwhere(W > 5, size=2, fill_value=np.array(9)),
     ],
     "integrals between points of fewer axes": lambda d, n, l: n.trapezoid(np.ones((2, 2, 3)), x=W),
+    "numbers to the power of integers": lambda d, n, l: [
+        l.pow(x, n.asarray(y))
+        for x in (1.5, 2j)
+        for y in (W.astype("int32"), np.int8(2), np.array([1], "uint8"))
+    ],
     "extract": lambda d, n, l: [
         n.extract(np.array([True, False]), X),
         n.extract(W > 2, W, size=5, fill_value=7),
