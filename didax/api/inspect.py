@@ -95,13 +95,16 @@ def typeof(x: Any) -> ShapedArray | RefType:
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Shapes and dtypes of the results of `fun`, without computing anything.
 
-    Arguments are arrays or `ShapeDtypeStruct`s, and so may the results of `fun` be.
+    Arguments are arrays or `ShapeDtypeStruct`s, and so may the results of `fun` be. Those of a function under `jit` have
+    its `out_shardings`.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> dx.eval_shape(lambda x: x + 1, dx.ShapeDtypeStruct((2,), "float32"))
     ShapeDtypeStruct(shape=(2,), dtype=float32)
     """
     try:
+        if isinstance(fun, JitFunction):
+            return fun.eval_shape(*args, **kwargs)
         return make_jaxpr(fun, return_shape=True)(*args, **kwargs)[1]
     except TypeError:
         found = _shapes_with_given(fun, args, kwargs)
