@@ -230,6 +230,16 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
+def test_numbers_whose_bytes_are_reversed_are_converted() -> None:
+    """JAX refuses most, and reads some wrongly."""
+    x = np.array([1.5, -2], ">f4")
+    for dtype in ("int8", "float32", "bfloat16", "complex64"):
+        found = dnp.asarray(x, dtype)
+        assert found.dtype == dtype and found.tolist() == np.asarray(x, found.dtype).tolist()
+    assert dnp.array(memoryview(np.array([258], ">u2").astype("u2")), "int32").tolist() == [258]
+    assert dnp.sort(x).tolist() == [-2, 1.5]
+
+
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors(name: str) -> None:
     call, error, part = ERRORS[name]

@@ -163,8 +163,9 @@ def _from_object(x: Any, dtype: np.dtype[Any] | None) -> Array:
     if isinstance(x, list | tuple):
         return _from_sequence(x, dtype)
     if dtype is not None and isinstance(x, np.ndarray | np.generic):
-        dtypes.exact_dtype(x.dtype)
-        return from_numpy(np.asanyarray(x), x.dtype)  # the conversion starts from all the bits of the number
+        return from_numpy(
+            np.asanyarray(x), dtypes.exact_dtype(x.dtype)
+        )  # the conversion starts from all the bits of the number
     operand = as_operand(x)
     if operand is None:
         operand = _from_buffer(x, dtype)
@@ -207,8 +208,7 @@ def _from_buffer(x: Any, dtype: np.dtype[Any] | None) -> Any:
         values = np.asarray(x)
         if dtype is None:
             return from_numpy(values)
-        dtypes.exact_dtype(values.dtype)
-        return from_numpy(values, values.dtype)
+        return from_numpy(values, dtypes.exact_dtype(values.dtype))
     raise _no_number(x)
 
 
