@@ -159,6 +159,7 @@ def test_all_to_all_of_other_axes():
         lambda m, x: m.lax.axis_index(("j", "i")) * x,
         lambda m, x: m.lax.all_gather(x, "i") + m.lax.axis_index("j"),
         lambda m, x: x * m.lax.psum(1, ("i", "j")),
+        lambda m, x: m.lax.axis_index(()) + m.lax.all_gather(x, ()),
     ],
 )
 @pytest.mark.parametrize("wrap", [lambda f: f, dx.jit])
