@@ -339,6 +339,13 @@ def test_a_donation_that_cannot_be_used_is_a_warning() -> None:
     assert found[0].filename == __file__
 
 
+def test_a_donation_that_a_result_of_another_type_uses_is_no_warning() -> None:
+    for f in (lambda x: x.astype("int32"), lambda x: x.reshape(2, 3) * 2, lambda x: (x.sum(), x[:3] + 1j)):
+        x = dnp.arange(6.0)
+        dx.jit(f, donate_argnums=0)(x)
+        assert x.is_deleted()
+
+
 def test_arguments_by_the_names_of_jax() -> None:
     where = dx.sharding.SingleDeviceSharding(dx.devices()[0])
     assert dx.dtypes.canonicalize_dtype(dtype="float64", allow_extended_dtype=True) == "float32"
