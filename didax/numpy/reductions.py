@@ -1,10 +1,10 @@
 """Reductions and running totals: sum, mean, var, max, argmax, cumsum, and their forms that ignore NaN.
 
-All functions take `axis` (None for every axis, an integer, or a tuple where several axes make sense) and
-`keepdims`; `where` leaves elements out. Sums and products of integers widen to the default width, and of
-booleans are integers; narrow floats are accumulated in float32 and rounded once. Results are never weakly
-typed. Read next: `order_statistics.py` (quantiles), `didax/primitives/reductions.py` and `cumulative.py` (the
-primitives).
+All functions take `axis` (None for every axis, an integer, or a tuple where several axes make sense; sums, extrema,
+means and variances also names of mapped axes) and `keepdims`; `where` leaves elements out. Sums and products of
+integers widen to the default width, and of booleans are integers; narrow floats are accumulated in float32 and
+rounded once. Results are never weakly typed. Read next: `order_statistics.py` (quantiles),
+`didax/primitives/reductions.py` and `cumulative.py` (the primitives).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from didax.core import dtypes
 from didax.core.declarations import no_numbers
 from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
+from didax.lax.parallel import axis_size, pmax, pmin, psum
 from didax.numpy import ufuncs
 from didax.numpy.promotion import (
     ArrayLike,
@@ -84,6 +85,20 @@ def canonical_axis(name: str, axis: Any, ndim: int) -> int:
             message(f"{name} takes an axis of the array.", f"axis: {found}, array of {ndim} axes", fix=fix)
         )
     return found % ndim
+
+
+def axes_and_names(name: str, axis: Any, ndim: int) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return the axes of an array, and the names of mapped axes, along which collectives go on with a reduction."""
+    listed: Any = axis if isinstance(axis, tuple | list) else (axis,)
+    if str not in map(type, listed):
+        return canonical_axes(name, axis, ndim), ()
+    axes = tuple([i for i in listed if not isinstance(i, str)])
+    return canonical_axes(name, axes, ndim), tuple([i for i in listed if isinstance(i, str)])
+
+
+def _across(reduce: Callable[..., Any], collective: Any, names: tuple[str, ...]) -> Callable[..., Any]:
+    """Return the reduction, followed by a collective over mapped axes."""
+    return lambda x, axes: collective(reduce(x, axes), names)
 
 
 def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
@@ -165,7 +180,11 @@ def _sum_or_product(
     x = truth(x) if stated == _BOOL else x  # 0.5 is true, although the integer of 0.5 is 0
     wide = dtypes.default_dtype("i") if stated == _BOOL else dtypes.at_least_single(stated)
     x = _masked(name, cast(x, wide), where_, identity)
-    return cast(_reduce(bind, combine, x, canonical_axes(name, axis, x.ndim), keepdims, initial), stated)
+    axes, names = (
+        axes_and_names(name, axis, x.ndim) if name == "sum" else (canonical_axes(name, axis, x.ndim), ())
+    )
+    bind = _across(bind, psum, names) if names else bind
+    return cast(_reduce(bind, combine, x, axes, keepdims, initial), stated)
 
 
 def _product_over(x: Any, axes: tuple[int, ...]) -> Any:
@@ -224,12 +243,12 @@ def prod(
     return _sum_or_product("prod", _product_over, el.mul, 1, a, axis, dtype, keepdims, initial, where)
 
 
-def _count(name: str, x: Array, axes: tuple[int, ...], where_: Any, keepdims: bool) -> Any:
+def _count(name: str, x: Array, axes: Sequence[Any], where_: Any, keepdims: bool) -> Any:
     """Return how many elements contribute to each result: a number, or an array if `where` leaves some out."""
     if where_ is None:
-        return math.prod([x.shape[i] for i in axes])
+        return math.prod([axis_size(i) if isinstance(i, str) else x.shape[i] for i in axes])
     mask = broadcast(_mask(name, where_), x.shape)
-    return sum(mask, axis=axes, keepdims=keepdims)
+    return sum(mask, axis=tuple(axes), keepdims=keepdims)
 
 
 @evaluated_whole
@@ -253,7 +272,8 @@ def mean(
     x = as_array("mean", a, "a")
     stated = inexact(x.dtype, x.weak_type)[0] if dtype is None else dtypes.dtype(dtype)
     compute = dtypes.at_least_single(inexact(stated, False)[0])
-    axes = canonical_axes("mean", axis, x.ndim)
+    positions, names = axes_and_names("mean", axis, x.ndim)
+    axes: Any = positions + names
     total = sum(cast(x, compute), axes, keepdims=keepdims, where=where)
     count = _count("mean", x, axes, where, keepdims)
     return cast(
@@ -301,7 +321,8 @@ def _variance(
     if dtype is not None:
         wide = dtypes.at_least_single(inexact(stated, False)[0])
         compute = dtypes.join(compute, False, wide, False)[0]
-    axes = canonical_axes("var", axis, x.ndim)
+    positions, names = axes_and_names("var", axis, x.ndim)
+    axes: Any = positions + names
     x = cast(x, compute)
     center = (
         _mean(x, axis=axes, keepdims=True, where=where)
@@ -423,7 +444,7 @@ def _extremum(
     x = as_array(name, a, "a")
     if (error := no_numbers(name, (x.aval,))) is not None:
         raise error
-    axes = canonical_axes(name, axis, x.ndim)
+    axes, names = axes_and_names(name, axis, x.ndim)
     if initial is None and (where_ is not None or 0 in [x.shape[i] for i in axes]):
         raise ValueError(
             message(
@@ -433,9 +454,10 @@ def _extremum(
             )
         )
     x = _masked(name, cast(x, x.dtype), where_, primitive.identity(x.dtype))
-    return _reduce(
-        lambda x, axes: primitive.bind(x, axes=axes) if axes else x, combine, x, axes, keepdims, initial
-    )
+    reduce = lambda x, axes: primitive.bind(x, axes=axes) if axes else x
+    if names:
+        reduce = _across(reduce, pmax if name == "max" else pmin, names)
+    return _reduce(reduce, combine, x, axes, keepdims, initial)
 
 
 @evaluated_whole
