@@ -167,7 +167,6 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "an object as an index": (lambda: dnp.asarray(X)[object()], IndexError, "An index is made of"),
     "where of a ufunc": (lambda: dnp.add(X, X, where=True), NotImplementedError, "and where=None"),
-    "a diagonal in place": (lambda: dnp.fill_diagonal(W, 0), NotImplementedError, "inplace=False"),
     "a table of counts": (lambda: dnp.bincount(np.ones((2, 2), int)), ValueError, "counts a vector"),
     "a vector as a bound": (lambda: dnp.arange(X), ValueError, "takes numbers, which say where"),
     "a mask of NumPy's": (lambda: dnp.sin(np.ma.masked_array([1.0])), ValueError, "have no masks"),

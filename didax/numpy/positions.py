@@ -368,7 +368,7 @@ def _check_copies(name: str, x: Array, inplace: bool) -> None:
     if inplace:
         rule = f"{name} cannot change its argument: arrays are immutable."
         fix = f"Pass inplace=False for a changed copy: x = {name}(x, ..., inplace=False)."
-        raise NotImplementedError(message(rule, f"array: {x.aval}", fix=fix))
+        raise ValueError(message(rule, f"array: {x.aval}", fix=fix))
 
 
 def _repeated(values: Array, count: int) -> Array:
