@@ -163,9 +163,8 @@ def _from_object(x: Any, dtype: np.dtype[Any] | None) -> Array:
     if isinstance(x, list | tuple):
         return _from_sequence(x, dtype)
     if dtype is not None and isinstance(x, np.ndarray | np.generic):
-        return from_numpy(
-            np.asanyarray(x), dtypes.exact_dtype(x.dtype)
-        )  # the conversion starts from all the bits of the number
+        # The conversion starts from all the bits of the number.
+        return from_numpy(np.asanyarray(x), dtypes.exact_dtype(x.dtype))
     operand = as_operand(x)
     if operand is None:
         operand = _from_buffer(x, dtype)
@@ -559,14 +558,12 @@ def _static_number(name: str, argument: str, x: Any) -> Any:
         return operator.index(number) if dtypes.is_integer(x.dtype) else float(number)
     if isinstance(x, Array | np.generic | np.ndarray) and not isinstance(x, Tracer) and x.size == 1:
         return x.item()
-    if not isinstance(x, Array | np.ndarray) and (
-        type(x) in dtypes.PYTHON_SCALARS or hasattr(x, "__index__")
-    ):
+    is_number = type(x) in dtypes.PYTHON_SCALARS or hasattr(x, "__index__")
+    if is_number and not isinstance(x, Array | np.ndarray):
         return x if type(x) in (float, complex) else as_length(x)
     rule = f"{name} takes numbers, which say where the result starts and stops, and by which steps."
-    raise ArgumentError(
-        message(rule, f"{argument}: {x!r:.100} of type {type(x).__name__}", fix="Pass numbers.")
-    )
+    facts = f"{argument}: {x!r:.100} of type {type(x).__name__}"
+    raise ArgumentError(message(rule, facts, fix="Pass numbers."))
 
 
 def _integer_range(dtype: np.dtype[Any], start: int, stop: int, step: int) -> Array:

@@ -96,11 +96,6 @@ def axes_and_names(name: str, axis: Any, ndim: int) -> tuple[tuple[int, ...], tu
     return canonical_axes(name, axes, ndim), tuple([i for i in listed if isinstance(i, str)])
 
 
-def _across(reduce: Callable[..., Any], collective: Any, names: tuple[str, ...]) -> Callable[..., Any]:
-    """Return the reduction, followed by a collective over mapped axes."""
-    return lambda x, axes: collective(reduce(x, axes), names)
-
-
 def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
     """Return distinct axes from 0 to ndim - 1 for an integer, a tuple, a vector, or None, which means all axes."""
     if axis is None:
@@ -183,8 +178,8 @@ def _sum_or_product(
     axes, names = (
         axes_and_names(name, axis, x.ndim) if name == "sum" else (canonical_axes(name, axis, x.ndim), ())
     )
-    bind = _across(bind, psum, names) if names else bind
-    return cast(_reduce(bind, combine, x, axes, keepdims, initial), stated)
+    reduce = (lambda x, axes: psum(bind(x, axes), names)) if names else bind
+    return cast(_reduce(reduce, combine, x, axes, keepdims, initial), stated)
 
 
 def _product_over(x: Any, axes: tuple[int, ...]) -> Any:
@@ -454,9 +449,9 @@ def _extremum(
             )
         )
     x = _masked(name, cast(x, x.dtype), where_, primitive.identity(x.dtype))
-    reduce = lambda x, axes: primitive.bind(x, axes=axes) if axes else x
-    if names:
-        reduce = _across(reduce, pmax if name == "max" else pmin, names)
+    whole = lambda x, axes: primitive.bind(x, axes=axes) if axes else x
+    collective = pmax if name == "max" else pmin
+    reduce = (lambda x, axes: collective(whole(x, axes), names)) if names else whole
     return _reduce(reduce, combine, x, axes, keepdims, initial)
 
 
