@@ -179,6 +179,13 @@ def test_an_error_of_a_program_that_has_ended_is_an_error_where_its_result_is_re
 
 
 @pytest.mark.cpu
+def test_handlers_for_gpus_are_nothing_to_a_process_without_one() -> None:
+    """Libraries register those of all platforms when they are imported."""
+    dx.ffi.register_ffi_target("for_gpus_only", dx.ffi.pycapsule(1), platform="CUDA")
+    dx.ffi.register_ffi_type("for_gpus_only", {}, platform="CUDA")
+
+
+@pytest.mark.cpu
 def test_a_function_pointer_of_ctypes() -> None:
     """The interface before the typed one: no attributes, no errors, and no header."""
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))

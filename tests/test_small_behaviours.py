@@ -81,6 +81,10 @@ SAME: dict[str, Callable[..., Any]] = {
         n.asarray(memoryview(np.array([2**40])), "float32"),
         n.asarray(array.array("q", [2**40]), "float32"),
     ],
+    "updates by buffers": lambda d, n, l: [
+        n.zeros(2).at[:].set(array.array("d", [1, 2])),
+        n.zeros(2).at[:].add(memoryview(b"ab")),
+    ],
     "numbers that an object tells of": lambda d, n, l: [
         n.asarray(Described(np.arange(6).reshape(2, 3))),
         n.array(Described(np.float32([1.5])), "int8"),
@@ -103,6 +107,23 @@ SAME: dict[str, Callable[..., Any]] = {
         n.nonzero(X > 3, size=3, fill_value=(7,)),
         n.nonzero(W > 5, size=3, fill_value=(7, np.int32(8))),
         n.argwhere(W > 5, size=2, fill_value=np.array(9)),
+    ],
+    "integrals between points of fewer axes": lambda d, n, l: n.trapezoid(np.ones((2, 2, 3)), x=W),
+    "numbers to the power of integers": lambda d, n, l: [
+        l.pow(x, n.asarray(y))
+        for x in (1.5, 2j)
+        for y in (W.astype("int32"), np.int8(2), np.array([1], "uint8"))
+    ],
+    "size in an array": lambda d, n, l: n.setdiff1d(X, W, size=np.array(2)),
+    "extract": lambda d, n, l: [
+        n.extract(np.array([True, False]), X),
+        n.extract(W > 2, W, size=5, fill_value=7),
+        n.extract(np.array([1, 0]), np.float32(3)),
+    ],
+    "axes that are shifted twice": lambda d, n, l: [n.fft.fftshift(W, (1, 1)), n.fft.ifftshift(W, (0, -2))],
+    "vectorize without a signature": lambda d, n, l: [
+        n.vectorize(lambda x: x + np.arange(3))(X),
+        n.vectorize(lambda x, y: x + y, excluded={0})(X, X),
     ],
     "vectorize with None": lambda d, n, l: [
         n.vectorize(lambda x, y: x if y is None else x + y)(X, None),
@@ -127,6 +148,28 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "0 or True unrolls the whole",
     ),
+    "extract beyond the end": (
+        lambda: dnp.extract(np.ones(3, bool), dnp.arange(2)),
+        ValueError,
+        "holds nowhere beyond the end",
+    ),
+    "a None with axes": (
+        lambda: dnp.vectorize(lambda x, y: x, signature="(n),(m)->(n)")(X, None),
+        ValueError,
+        "argument 2: None, its part of the signature",
+    ),
+    "a mask of integers": (lambda: dnp.nanmean(X, where=np.ones(6, int)), ValueError, "where: int32"),
+    "words as an index": (lambda: dnp.asarray(X)[np.array(["a"])], TypeError, "An index is made of"),
+    "bytes in reverse as an index": (
+        lambda: dnp.asarray(X)[np.array([1.0], ">f4")],
+        TypeError,
+        "An index is",
+    ),
+    "an object as an index": (lambda: dnp.asarray(X)[object()], IndexError, "An index is made of"),
+    "where of a ufunc": (lambda: dnp.add(X, X, where=True), NotImplementedError, "and where=None"),
+    "a table of counts": (lambda: dnp.bincount(np.ones((2, 2), int)), ValueError, "counts a vector"),
+    "a vector as a bound": (lambda: dnp.arange(X), ValueError, "takes numbers, which say where"),
+    "a mask of NumPy's": (lambda: dnp.sin(np.ma.masked_array([1.0])), ValueError, "have no masks"),
     "bytes": (lambda: dnp.asarray(b"ab"), TypeError, "array takes numbers"),
     "both": (
         lambda: random.wrap_key_data(np.zeros(2, "uint32"), impl="rbg", dtype=key.dtype),
@@ -185,6 +228,16 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "keys of lexsort of which one is a number": (lambda: dnp.lexsort((1, X)), ValueError, "of one shape"),
     "fftfreq d": (lambda: dnp.fft.rfftfreq(3, d=[1.0]), ValueError, "one spacing"),
 }
+
+
+def test_numbers_whose_bytes_are_reversed_are_converted() -> None:
+    """JAX refuses most, and reads some wrongly."""
+    x = np.array([1.5, -2], ">f4")
+    for dtype in ("int8", "float32", "bfloat16", "complex64"):
+        found = dnp.asarray(x, dtype)
+        assert found.dtype == dtype and found.tolist() == np.asarray(x, found.dtype).tolist()
+    assert dnp.array(memoryview(np.array([258], ">u2").astype("u2")), "int32").tolist() == [258]
+    assert dnp.sort(x).tolist() == [-2, 1.5]
 
 
 @pytest.mark.parametrize("name", ERRORS)
@@ -284,6 +337,13 @@ def test_a_donation_that_cannot_be_used_is_a_warning() -> None:
     with pytest.warns(UserWarning, match=r"not usable.*\n  donated: float32\[5\]") as found:
         dx.jit(lambda x, y: (x.sum(), y + 1), donate_argnums=(0, 1))(dnp.ones(5), dnp.ones(3))
     assert found[0].filename == __file__
+
+
+def test_a_donation_that_a_result_of_another_type_uses_is_no_warning() -> None:
+    for f in (lambda x: x.astype("int32"), lambda x: x.reshape(2, 3) * 2, lambda x: (x.sum(), x[:3] + 1j)):
+        x = dnp.arange(6.0)
+        dx.jit(f, donate_argnums=0)(x)
+        assert x.is_deleted()
 
 
 def test_arguments_by_the_names_of_jax() -> None:

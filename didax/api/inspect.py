@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from didax.api.flat import check_callable, narrowed_scalar
 from didax.api.jit import JitFunction, jit
@@ -95,16 +95,19 @@ def typeof(x: Any) -> ShapedArray | RefType:
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Shapes and dtypes of the results of `fun`, without computing anything.
 
-    Arguments are arrays or `ShapeDtypeStruct`s, and so may the results of `fun` be.
+    Arguments are arrays or `ShapeDtypeStruct`s, and so may the results of `fun` be. Those of a function under `jit`
+    have its `out_shardings`.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> dx.eval_shape(lambda x: x + 1, dx.ShapeDtypeStruct((2,), "float32"))
     ShapeDtypeStruct(shape=(2,), dtype=float32)
     """
     try:
+        if isinstance(fun, JitFunction):
+            return cast("JitFunction[..., Any]", fun).eval_shape(*args, **kwargs)
         return make_jaxpr(fun, return_shape=True)(*args, **kwargs)[1]
     except TypeError:
-        found = _shapes_with_given(fun, args, kwargs)
+        found = _shapes_with_given(cast(Any, fun), args, kwargs)
         if found is None:
             raise
         return found

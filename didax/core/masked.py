@@ -11,15 +11,15 @@ from typing import Any, cast
 import numpy as np
 
 from didax.core import dtypes
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 
 
 def check_no_mask(x: Any, *where: str) -> None:
-    """TypeError for a masked array of NumPy's, whose mask would be lost; `where` are facts about the argument."""
+    """ArgumentError for a masked array of NumPy's, whose mask would be lost; `where` are facts about the argument."""
     if isinstance(x, np.ma.MaskedArray):
         masked = cast("np.ndarray[Any, Any]", x)
         found = f"{dtypes.dtype_name(masked.dtype)}{list(masked.shape)}"
-        raise TypeError(
+        raise ArgumentError(
             message(
                 "Arrays have no masks, so a masked array of NumPy's cannot become one.",
                 *where,

@@ -242,6 +242,9 @@ def pow(x: Any, y: Any) -> Any:
     >>> lax.pow(np.float32([2, 3]), np.int32(2))
     Array([4., 9.], dtype=float32)
     """
+    is_inexact = dtypes.PYTHON_SCALARS.get(type(x), "i") in "fc"
+    if is_inexact and type(y) is not int and dtypes.is_integer(aval_of(y).dtype):
+        y = convert_element_type(y, dtypes.default_dtype(type(x)), aval_of(y).weak_type)
     x, y = match_scalars((x, y))
     dtype = aval_of(x).dtype
     if dtypes.is_inexact(dtype) and dtypes.is_integer(aval_of(y).dtype):

@@ -85,6 +85,8 @@ def axis_index(axis_name: AxisName) -> Any:
     >>> dx.vmap(lambda x: lax.axis_index("i"), axis_name="i")(dx.numpy.ones(3))
     Array([0, 1, 2], dtype=int32)
     """
+    if not _names(axis_name):  # there is one place where nothing is mapped
+        return broadcast_in_dim(np.int32(0), (), ())
     index: Any = None
     for name in _names(axis_name):
         size = named_axes.axis_size(name)
@@ -201,6 +203,8 @@ def all_gather(
     def gather(leaf: Any) -> Any:
         shape = aval_of(leaf).shape
         where = _axis("all_gather", "axis", axis, aval_of(leaf), 0 if tiled else 1)
+        if not _names(axis_name):
+            return leaf
         pieces = leaf if tiled else reshape(leaf, (*shape[:where], 1, *shape[where:]))
         for names in reversed(_together(axis_name)):
             pieces = _bind(p.all_gather_p, pieces, names, groups, dimension=where)

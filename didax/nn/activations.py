@@ -16,7 +16,7 @@ from didax.core import dtypes
 from didax.core.errors import check_choice
 from didax.core.value import Array
 from didax.numpy.promotion import beside_wide, cast, inexact, result_pair
-from didax.numpy.reductions import canonical_axes
+from didax.numpy.reductions import axes_and_names
 from didax.primitives.logarithmic import excess
 from didax.primitives.narrow import bytes_in_float32, halves_in_float32
 from didax.primitives.reductions import Extremum, reduce_max_finite_p, reduce_max_no_nan_p
@@ -466,7 +466,7 @@ def _total(terms: Array, axis: Axes, where: Any) -> Array:
 
 
 def _finite_max(x: Array, axis: Axes) -> Array:
-    if not dtypes.is_complex(x.dtype):
+    if not dtypes.is_complex(x.dtype) and not axes_and_names("max", axis, x.ndim)[1]:
         return _largest(x, axis, reduce_max_finite_p)
     # The greatest in lexicographic order, as in JAX: it decides the branch of logarithms.
     top = dnp.max(x, axis=axis, keepdims=True, initial=-dnp.inf)
@@ -475,8 +475,9 @@ def _finite_max(x: Array, axis: Axes) -> Array:
 
 def _largest(x: Array, axis: Axes, maximum: Extremum = reduce_max_no_nan_p) -> Array:
     """Return the largest elements, with the reduced axes kept at length 1; any value where there is NaN."""
-    axes = canonical_axes("max", axis, x.ndim)
-    return lax.expand_dims(maximum.bind(x, axes=axes), axes)
+    axes, names = axes_and_names("max", axis, x.ndim)
+    largest = lax.expand_dims(maximum.bind(x, axes=axes), axes) if axes else x
+    return lax.pmax(largest, names) if names else largest
 
 
 @evaluated_whole

@@ -163,8 +163,8 @@ def _from_object(x: Any, dtype: np.dtype[Any] | None) -> Array:
     if isinstance(x, list | tuple):
         return _from_sequence(x, dtype)
     if dtype is not None and isinstance(x, np.ndarray | np.generic):
-        dtypes.exact_dtype(x.dtype)
-        return from_numpy(np.asanyarray(x), x.dtype)  # the conversion starts from all the bits of the number
+        # The conversion starts from all the bits of the number.
+        return from_numpy(np.asanyarray(x), dtypes.exact_dtype(x.dtype))
     operand = as_operand(x)
     if operand is None:
         operand = _from_buffer(x, dtype)
@@ -193,7 +193,8 @@ def _is_buffer(x: Any) -> bool:
 _ARRAY_PROTOCOLS = ("__array__", "__dlpack__", "__array_interface__", "__array_struct__")
 
 
-def _is_foreign_array(x: Any) -> bool:
+def is_foreign_array(x: Any) -> bool:
+    """True for what NumPy reads as an array: another library's array, a range, a buffer."""
     return isinstance(x, range) or any([hasattr(x, name) for name in _ARRAY_PROTOCOLS]) or _is_buffer(x)
 
 
@@ -202,12 +203,11 @@ def _from_buffer(x: Any, dtype: np.dtype[Any] | None) -> Any:
 
     The conversion to a stated dtype starts from all the bits of the numbers.
     """
-    if _is_foreign_array(x):
+    if is_foreign_array(x):
         values = np.asarray(x)
         if dtype is None:
             return from_numpy(values)
-        dtypes.exact_dtype(values.dtype)
-        return from_numpy(values, values.dtype)
+        return from_numpy(values, dtypes.exact_dtype(values.dtype))
     raise _no_number(x)
 
 
@@ -273,7 +273,7 @@ def _from_numbers(xs: Sequence[Any], leaves: Sequence[Any], dtype: np.dtype[Any]
     """
     if dtype is None:
         kinds = {type(x): x for x in leaves if not isinstance(x, np.ndarray)}
-        foreign = {kind for kind, x in kinds.items() if as_operand(x) is None and _is_foreign_array(x)}
+        foreign = {kind for kind, x in kinds.items() if as_operand(x) is None and is_foreign_array(x)}
         if foreign:
             xs = _map_leaves(lambda x: np.asarray(x) if type(x) in foreign else x, xs)
             return _from_numbers(xs, list(_leaves(xs)), None)
@@ -566,10 +566,12 @@ def _static_number(name: str, argument: str, x: Any) -> Any:
         return operator.index(number) if dtypes.is_integer(x.dtype) else float(number)
     if isinstance(x, Array | np.generic | np.ndarray) and not isinstance(x, Tracer) and x.size == 1:
         return x.item()
-    if type(x) in (bool, int, float, complex) or hasattr(x, "__index__"):
+    is_number = type(x) in dtypes.PYTHON_SCALARS or hasattr(x, "__index__")
+    if is_number and not isinstance(x, Array | np.ndarray):
         return x if type(x) in (float, complex) else as_length(x)
     rule = f"{name} takes numbers, which say where the result starts and stops, and by which steps."
-    raise TypeError(message(rule, f"{argument}: {x!r:.100} of type {type(x).__name__}", fix="Pass numbers."))
+    facts = f"{argument}: {x!r:.100} of type {type(x).__name__}"
+    raise ArgumentError(message(rule, facts, fix="Pass numbers."))
 
 
 def _integer_range(dtype: np.dtype[Any], start: int, stop: int, step: int) -> Array:

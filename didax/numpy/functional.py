@@ -146,11 +146,11 @@ def vectorize(
     """Make a function of arrays that broadcast from a function of scalars (or of the core axes in `signature`).
 
     Arguments whose position or name is in `excluded` are passed unchanged, and so are all keyword arguments and each
-    positional argument that is None.
+    positional argument that is None. Without a signature the function may return arrays of any shape.
 
     Raises ValueError where core axes of one name have different lengths, an argument has fewer axes than the signature
-    says, or `excluded` holds a negative number; TypeError where numbers of arguments or results differ from the
-    signature's, or `excluded` holds anything but integers and names.
+    says, or is None where this names axes, or `excluded` holds a negative number; TypeError where numbers of arguments
+    or results differ from the signature's, or `excluded` holds anything but integers and names.
 
     >>> import didax.numpy as dnp
     >>> dnp.vectorize(dnp.dot, signature="(n),(n)->()")(dnp.ones((2, 3)), dnp.ones(3))
@@ -166,12 +166,14 @@ def vectorize(
         if core is not None and len(core[0]) != len(given):
             raise _wrong_number("arguments", len(core[0]), len(given))
         mapped = [i for i in given if args[i] is not None]
+        _check_absent(core, [args[i] for i in given])
         arrays = [as_array("vectorize", args[i], i) for i in mapped]
 
         def function(*values: Any) -> Any:
             moved = dict(zip(mapped, values, strict=True))
             out = pyfunc(*[moved.get(i, x) for i, x in enumerate(args)], **kwargs)
-            _check_outputs(out, core, sizes)
+            if core is not None:
+                _check_outputs(out, core[1], sizes)
             return out
 
         inputs = [() if core is None else core[0][given.index(i)] for i in mapped]
@@ -179,6 +181,18 @@ def vectorize(
         return _map_broadcast(function, arrays, [len(dims) for dims in inputs])
 
     return vectorized
+
+
+def _check_absent(core: tuple[Dims, Dims] | None, args: Sequence[Any]) -> None:
+    for i, (x, dims) in enumerate(zip(args, core[0] if core else [()] * len(args), strict=True)):
+        if x is None and dims:
+            raise ValueError(
+                message(
+                    "An argument of a vectorized function that is None has no core axes.",
+                    f"argument {i + 1}: None, its part of the signature: ({','.join(dims)})",
+                    fix="Name it in excluded, or write () for it in the signature.",
+                )
+            )
 
 
 def _check_excluded(excluded: Collection[int | str]) -> None:
@@ -223,11 +237,8 @@ def _core_sizes(inputs: Sequence[tuple[str, ...]], arrays: Sequence[Array]) -> d
     return sizes
 
 
-def _check_outputs(out: Any, core: tuple[Dims, Dims] | None, sizes: dict[str, int]) -> None:
-    outputs = [()] if core is None else core[1]
+def _check_outputs(out: Any, outputs: Dims, sizes: dict[str, int]) -> None:
     given = list(out) if isinstance(out, tuple) else [out]
-    if core is None:
-        outputs = outputs * len(given)
     if len(given) != len(outputs):
         raise _wrong_number("results", len(outputs), len(given))
     shapes = [np.shape(x) if not isinstance(x, Array) else x.shape for x in given]

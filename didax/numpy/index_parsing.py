@@ -151,12 +151,17 @@ def _is_mask(item: Any) -> bool:
     return isinstance(item, Array | np.ndarray) and item.dtype == np.bool_
 
 
+_SMALL_INTEGERS = {d for d in dtypes.ALL_DTYPES if dtypes.is_integer(d)}  # NumPy knows no kind of int4
+
+
 def items_of(index: Any) -> list[Any]:
     """Return the items of an index, with sequences as arrays."""
     items = index if type(index) is tuple else (index,)
     for item in items:
         if isinstance(item, np.ndarray):
             check_no_mask(item)
+            if item.dtype.kind not in "biu" and item.dtype not in _SMALL_INTEGERS:
+                raise _not_an_index(item)
     return [_sequence(i) if isinstance(i, list | tuple | range | bool | np.bool_) else i for i in items]
 
 
@@ -352,11 +357,11 @@ def _out_of_range(x: ShapedArray, axis: int, index: Any) -> IndexError:
     )
 
 
-def _not_an_index(item: Any) -> TypeError:
+def _not_an_index(item: Any) -> PositionError:
     described = _item_text(item)
     if not isinstance(item, Array | np.ndarray):
         described = f"{item!r:.100} of type {type(item).__name__}"
-    return TypeError(
+    return PositionError(
         message(
             "An index is made of integers, slices, Ellipsis, None, and arrays of integers or booleans.",
             f"got: {described}",

@@ -35,7 +35,7 @@ from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.lax.slicing import Mode, of_one_dtype
 from didax.numpy import ufuncs
-from didax.numpy.creation import asarray
+from didax.numpy.creation import asarray, is_foreign_array
 from didax.numpy.index_parsing import (
     Entry,
     Layout,
@@ -50,7 +50,7 @@ from didax.numpy.index_parsing import (
     windows_of,
     wrapped_items,
 )
-from didax.numpy.promotion import ArrayLike, as_array, cast, checked_operand, scalar
+from didax.numpy.promotion import ArrayLike, as_array, as_operand, cast, checked_operand, scalar
 from didax.primitives.dimension import number
 from didax.primitives.filled import full
 from didax.primitives.gather import (
@@ -523,7 +523,8 @@ def _fitting_values(values: Any, x: ShapedArray, shape: tuple[int, ...], kind: s
 
 def _checked_values(kind: str, given: Any, x: ShapedArray) -> Any:
     """Return the values as an operand; TypeError where imaginary parts would be lost, or numbers meet random keys."""
-    given = asarray(given) if isinstance(given, list | tuple) else given
+    if isinstance(given, list | tuple) or (as_operand(given) is None and is_foreign_array(given)):
+        given = asarray(given)
     operand = checked_operand(f"x.at[...].{kind}", given, "values")
     values = aval_of(operand)
     if dtypes.as_extended(x.dtype) or dtypes.as_extended(values.dtype):

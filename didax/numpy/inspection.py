@@ -49,10 +49,10 @@ def _type(name: str, a: Any) -> ShapedArray:
 
 def _shape(name: str, a: Any) -> tuple[int, ...]:
     """Return the shape, also of what is no array here: of strings, or a matrix of `scipy.sparse`."""
-    if a is None and config.state().as_in_jax:  # which is to be an error in JAX, too
-        return ()
     if hasattr(a, "dtype") and type(lengths := getattr(a, "shape", None)) is tuple:
         return lengths
+    if config.state().as_in_jax and as_operand(a) is None:
+        return np.shape(a)  # of lists and buffers, which are to be an error in JAX, too
     return _type(name, a).shape
 
 

@@ -48,8 +48,8 @@ from didax.numpy.selection import fitted_positions, flatnonzero, nonzero, ramp, 
 from didax.numpy.ufunc import truth
 
 __all__ = [
-    "choose", "compress", "diag_indices", "diag_indices_from", "fill_diagonal", "ix_", "mask_indices", "place",
-    "put", "put_along_axis", "ravel_multi_index", "tril_indices", "tril_indices_from", "triu_indices",
+    "choose", "compress", "diag_indices", "diag_indices_from", "extract", "fill_diagonal", "ix_", "mask_indices",
+    "place", "put", "put_along_axis", "ravel_multi_index", "tril_indices", "tril_indices_from", "triu_indices",
     "triu_indices_from", "unravel_index",
 ]  # fmt: skip
 
@@ -345,6 +345,20 @@ def compress(
     places = flatnonzero(mask[:length], size=size, fill_value=length)  # out of range, so filled
     fill = np.asarray(fill_value).item()
     return at(x)[(slice(None),) * dimension + (places,)].get(mode="fill", fill_value=fill)
+
+
+@array_function
+def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: Any = 0) -> Array:
+    """Return the elements where the condition holds, as a vector.
+
+    A condition that holds beyond the end of the array raises ValueError; for `size` see `compress`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.extract(dnp.array([True, False]), dnp.array([1, 2]))
+    Array([1], dtype=int32)
+    """
+    mask, x = as_array("extract", condition, "condition"), as_array("extract", arr, "arr")
+    return compress(ravel(mask), ravel(x), size=size, fill_value=fill_value)
 
 
 # --- writing ------------------------------------------------------------------------------------------------

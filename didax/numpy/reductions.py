@@ -1,10 +1,10 @@
 """Reductions and running totals: sum, mean, var, max, argmax, cumsum, and their forms that ignore NaN.
 
-All functions take `axis` (None for every axis, an integer, or a tuple where several axes make sense) and
-`keepdims`; `where` leaves elements out. Sums and products of integers widen to the default width, and of
-booleans are integers; narrow floats are accumulated in float32 and rounded once. Results are never weakly
-typed. Read next: `order_statistics.py` (quantiles), `didax/primitives/reductions.py` and `cumulative.py` (the
-primitives).
+All functions take `axis` (None for every axis, an integer, or a tuple where several axes make sense; sums, extrema,
+means and variances also names of mapped axes) and `keepdims`; `where` leaves elements out. Sums and products of
+integers widen to the default width, and of booleans are integers; narrow floats are accumulated in float32 and
+rounded once. Results are never weakly typed. Read next: `order_statistics.py` (quantiles),
+`didax/primitives/reductions.py` and `cumulative.py` (the primitives).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from didax.core import dtypes
 from didax.core.declarations import no_numbers
 from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
+from didax.lax.parallel import axis_size, pmax, pmin, psum
 from didax.numpy import ufuncs
 from didax.numpy.promotion import (
     ArrayLike,
@@ -86,6 +87,15 @@ def canonical_axis(name: str, axis: Any, ndim: int) -> int:
     return found % ndim
 
 
+def axes_and_names(name: str, axis: Any, ndim: int) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return the axes of an array, and the names of mapped axes, along which collectives go on with a reduction."""
+    listed: Any = axis if isinstance(axis, tuple | list) else (axis,)
+    if str not in map(type, listed):
+        return canonical_axes(name, axis, ndim), ()
+    axes = tuple([i for i in listed if not isinstance(i, str)])
+    return canonical_axes(name, axes, ndim), tuple([i for i in listed if isinstance(i, str)])
+
+
 def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
     """Return distinct axes from 0 to ndim - 1 for an integer, a tuple, a vector, or None, which means all axes."""
     if axis is None:
@@ -113,10 +123,18 @@ def _integer_accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype
 
 
+def _mask(name: str, where_: Any) -> Array:
+    mask = as_array(name, where_, "where")
+    if mask.dtype != np.bool_:
+        rule = f"{name} takes booleans that say which elements count."
+        raise ArgumentError(message(rule, f"where: {mask.aval}", fix="Compare first, as in where=(w != 0)."))
+    return mask
+
+
 def _masked(name: str, x: Array, where_: Any, identity: Any) -> Array:
     if where_ is None:
         return x
-    mask = as_array(name, where_, "where")
+    mask = _mask(name, where_)
     shape = broadcast_shapes(name, [x.shape, mask.shape])
     return where(mask, broadcast(x, shape), constant(identity, x.dtype))
 
@@ -157,7 +175,11 @@ def _sum_or_product(
     x = truth(x) if stated == _BOOL else x  # 0.5 is true, although the integer of 0.5 is 0
     wide = dtypes.default_dtype("i") if stated == _BOOL else dtypes.at_least_single(stated)
     x = _masked(name, cast(x, wide), where_, identity)
-    return cast(_reduce(bind, combine, x, canonical_axes(name, axis, x.ndim), keepdims, initial), stated)
+    axes, names = (
+        axes_and_names(name, axis, x.ndim) if name == "sum" else (canonical_axes(name, axis, x.ndim), ())
+    )
+    reduce = (lambda x, axes: psum(bind(x, axes), names)) if names else bind
+    return cast(_reduce(reduce, combine, x, axes, keepdims, initial), stated)
 
 
 def _product_over(x: Any, axes: tuple[int, ...]) -> Any:
@@ -216,12 +238,12 @@ def prod(
     return _sum_or_product("prod", _product_over, el.mul, 1, a, axis, dtype, keepdims, initial, where)
 
 
-def _count(name: str, x: Array, axes: tuple[int, ...], where_: Any, keepdims: bool) -> Any:
+def _count(name: str, x: Array, axes: Sequence[Any], where_: Any, keepdims: bool) -> Any:
     """Return how many elements contribute to each result: a number, or an array if `where` leaves some out."""
     if where_ is None:
-        return math.prod([x.shape[i] for i in axes])
-    mask = broadcast(truth(as_array(name, where_, "where")), x.shape)
-    return sum(mask, axis=axes, keepdims=keepdims)
+        return math.prod([axis_size(i) if isinstance(i, str) else x.shape[i] for i in axes])
+    mask = broadcast(_mask(name, where_), x.shape)
+    return sum(mask, axis=tuple(axes), keepdims=keepdims)
 
 
 @evaluated_whole
@@ -245,7 +267,8 @@ def mean(
     x = as_array("mean", a, "a")
     stated = inexact(x.dtype, x.weak_type)[0] if dtype is None else dtypes.dtype(dtype)
     compute = dtypes.at_least_single(inexact(stated, False)[0])
-    axes = canonical_axes("mean", axis, x.ndim)
+    positions, names = axes_and_names("mean", axis, x.ndim)
+    axes: Any = positions + names
     total = sum(cast(x, compute), axes, keepdims=keepdims, where=where)
     count = _count("mean", x, axes, where, keepdims)
     return cast(
@@ -293,7 +316,8 @@ def _variance(
     if dtype is not None:
         wide = dtypes.at_least_single(inexact(stated, False)[0])
         compute = dtypes.join(compute, False, wide, False)[0]
-    axes = canonical_axes("var", axis, x.ndim)
+    positions, names = axes_and_names("var", axis, x.ndim)
+    axes: Any = positions + names
     x = cast(x, compute)
     center = (
         _mean(x, axis=axes, keepdims=True, where=where)
@@ -415,7 +439,7 @@ def _extremum(
     x = as_array(name, a, "a")
     if (error := no_numbers(name, (x.aval,))) is not None:
         raise error
-    axes = canonical_axes(name, axis, x.ndim)
+    axes, names = axes_and_names(name, axis, x.ndim)
     if initial is None and (where_ is not None or 0 in [x.shape[i] for i in axes]):
         raise ValueError(
             message(
@@ -425,9 +449,10 @@ def _extremum(
             )
         )
     x = _masked(name, cast(x, x.dtype), where_, primitive.identity(x.dtype))
-    return _reduce(
-        lambda x, axes: primitive.bind(x, axes=axes) if axes else x, combine, x, axes, keepdims, initial
-    )
+    whole = lambda x, axes: primitive.bind(x, axes=axes) if axes else x
+    collective = pmax if name == "max" else pmin
+    reduce = (lambda x, axes: collective(whole(x, axes), names)) if names else whole
+    return _reduce(reduce, combine, x, axes, keepdims, initial)
 
 
 @evaluated_whole
@@ -697,11 +722,11 @@ def without_nan(name: str, a: Any, replacement: Any) -> tuple[Array, Array | Non
     return where(missing, constant(replacement, x.dtype), x), missing
 
 
-def _is_counted(missing: Array | None, where_: Any) -> Any:
+def _is_counted(name: str, missing: Array | None, where_: Any) -> Any:
     if missing is None:
         return where_
     present = el.not_(missing)
-    return present if where_ is None else ufuncs.logical_and(present, where_)
+    return present if where_ is None else ufuncs.logical_and(present, _mask(name, where_))
 
 
 @evaluated_whole
@@ -761,7 +786,7 @@ def nanmean(
     Array(2., dtype=float32)
     """
     x, missing = without_nan("nanmean", a, 0)
-    return mean(x, axis, dtype, out, keepdims, where=_is_counted(missing, where))
+    return mean(x, axis, dtype, out, keepdims, where=_is_counted("nanmean", missing, where))
 
 
 @evaluated_whole
@@ -783,7 +808,7 @@ def nanvar(
     Array(1., dtype=float32)
     """
     x, missing = without_nan("nanvar", a, 0)
-    return var(x, axis, dtype, out, ddof, keepdims, where=_is_counted(missing, where), mean=mean)
+    return var(x, axis, dtype, out, ddof, keepdims, where=_is_counted("nanvar", missing, where), mean=mean)
 
 
 @evaluated_whole
@@ -806,7 +831,7 @@ def nanstd(
     """
     no_out("nanstd", out)
     x, missing = without_nan("nanstd", a, 0)
-    return _root(*_variance(x, axis, dtype, ddof, keepdims, _is_counted(missing, where), mean))
+    return _root(*_variance(x, axis, dtype, ddof, keepdims, _is_counted("nanstd", missing, where), mean))
 
 
 def _nan_extremum(

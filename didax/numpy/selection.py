@@ -53,7 +53,7 @@ from didax.primitives.sort import sort_p
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 
 __all__ = [
-    "argpartition", "argsort", "argwhere", "bincount", "digitize", "extract", "flatnonzero", "interp", "isin",
+    "argpartition", "argsort", "argwhere", "bincount", "digitize", "flatnonzero", "interp", "isin",
     "lexsort", "nonzero", "partition", "searchsorted", "select", "sort", "sort_complex", "take", "take_along_axis",
     "trapezoid", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values", "where",
 ]  # fmt: skip
@@ -559,21 +559,6 @@ def where(
     return ufuncs.where(condition, x, y)
 
 
-@array_function
-def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: Any = 0) -> Array:
-    """Return the elements where the condition holds, as a vector.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.extract(dnp.array([True, False]), dnp.array([1, 2]))
-    Array([1], dtype=int32)
-    """
-    x = _ravel(as_array("extract", arr, "arr"))
-    flat, is_hit = _true_positions(
-        "extract", truth(_ravel(as_array("extract", condition, "condition"))), size
-    )
-    return ufuncs.where(is_hit, getitem(x, flat), as_array_of("extract", fill_value, x.dtype, x.weak_type))
-
-
 class _Groups(NamedTuple):
     """Sorted rows: the columns, the original place of each row, and whether the row is the first of its value."""
 
@@ -763,7 +748,7 @@ def bincount(
     values = as_array("bincount", x)
     values = cast(values, np.dtype(np.uint8)) if values.dtype == np.bool_ else values
     if values.ndim != 1 or not dtypes.is_integer(values.dtype):
-        raise TypeError(
+        raise ArgumentError(
             message("bincount counts a vector of integers.", f"x: {values.aval}", fix="Cast and ravel it.")
         )
     if length is None:
@@ -898,7 +883,8 @@ def trapezoid(y: ArrayLike, x: Any = None, dx: ArrayLike = 1.0, axis: int = -1) 
     values = move_axis(values, dimension, values.ndim - 1)
     steps: Any = dx
     for points in x_values:
-        points = points if points.ndim == 1 else move_axis(points, dimension, points.ndim - 1)
+        if points.ndim != 1:  # the points have an axis of this name of their own, and broadcast
+            points = move_axis(points, canonical_axis("trapezoid", axis, points.ndim), points.ndim - 1)
         steps = points[..., 1:] - points[..., :-1]
     n = values.shape[-1]
     if x is None and not is_symbolic(n) and n > 1 and np.ndim(dx) == 0:  # the values are read once

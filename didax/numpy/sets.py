@@ -13,6 +13,7 @@ import numpy as np
 
 from didax.api.results import array_function
 from didax.core import dtypes
+from didax.core.dims import as_length
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.indexing import getitem
@@ -34,10 +35,11 @@ def _selected(x: Array, mask: Array, size: int | None, fill_value: Any) -> Array
     """Return the elements of a vector where the mask holds, `size` of them."""
     if size is None:
         return getitem(x, flatnonzero(mask))
+    count: int = as_length(size)
     if not x.shape[0]:
-        return broadcast(_fill_value(x, mask, fill_value), (size,))
-    places = flatnonzero(mask, size=size, fill_value=0)
-    is_hit = ufuncs.less(iota(np.dtype(np.int32), (size,), 0), count_nonzero(mask))
+        return broadcast(_fill_value(x, mask, fill_value), (count,))
+    places = flatnonzero(mask, size=count, fill_value=0)
+    is_hit = ufuncs.less(iota(np.dtype(np.int32), (count,), 0), count_nonzero(mask))
     return ufuncs.where(is_hit, getitem(x, places), _fill_value(x, mask, fill_value)).astype(x.dtype)
 
 

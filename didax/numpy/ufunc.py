@@ -131,7 +131,7 @@ class ufunc:
             raise
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Return all operands, of which the last ones may be given by name; TypeError for other keywords."""
+        """Return all operands, of which the last ones may be given by name; an error for other keywords."""
         asked = {name: x for name, x in kwargs.items() if name not in ("out", "where") or x is not None}
         for name in self.names[len(args) :]:
             if name in asked:
@@ -140,7 +140,8 @@ class ufunc:
             facts = ", ".join([f"{name}={x!r:.100}" for name, x in asked.items()])
             fix = "Pass operands by position; use the result in place of out, and didax.numpy.where in that of where."
             taken = ", ".join([*self.names, "out=None"])
-            raise TypeError(
+            known = asked.keys() <= {"out", "where"}  # keywords of NumPy's that immutable arrays cannot serve
+            raise (NotImplementedError if known else TypeError)(
                 message(f"{self.__name__} takes no keywords but {taken} and where=None.", facts, fix=fix)
             )
         return args

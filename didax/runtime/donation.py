@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, compress
 from typing import Any
 
+from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
 from didax.core.source import user_line
@@ -37,22 +38,20 @@ def forget(args: Sequence[Any], donated: Sequence[bool], delete: bool) -> None:
 
 
 def warn_of_unusable(jaxpr: Jaxpr, num_constants: int, donated: Sequence[bool], replaced: Any) -> None:
-    """Warn of donated inputs that have the type of no result: nothing takes their memory."""
-    left = Counter(
-        [aval.strip_weak_type() for i, aval in enumerate(jaxpr.out_avals) if i not in replaced.values()]
-    )
+    """Warn of donated inputs that have the size of no result: nothing takes their memory."""
+    left = Counter([_bytes(aval) for i, aval in enumerate(jaxpr.out_avals) if i not in replaced.values()])
     unusable: list[str] = []
     for i, is_donated in enumerate(donated, num_constants):
         if not is_donated or i in replaced:
             continue
-        aval = jaxpr.in_avals[i].strip_weak_type()
-        if left[aval]:
-            left[aval] -= 1
+        aval = jaxpr.in_avals[i]
+        if left[_bytes(aval)]:
+            left[_bytes(aval)] -= 1
         else:
-            unusable.append(str(aval))
+            unusable.append(str(aval.strip_weak_type()))
     if unusable:
         text = message(
-            "Some donated buffers were not usable: no result has their shape and dtype.",
+            "Some donated buffers were not usable: no result has their size.",
             f"donated: {', '.join(unusable)}",
             fix="Donate arguments that results replace, such as the parameters of an update.",
         )
@@ -71,6 +70,10 @@ def take(args: Sequence[Any], donated: Sequence[bool], outs: Sequence[Any]) -> N
 
 def _size(x: Any) -> int:
     return x.aval.size * x.aval.dtype.itemsize
+
+
+def _bytes(aval: ShapedArray) -> int:
+    return aval.physical.size * aval.physical.dtype.itemsize
 
 
 def check(args: Sequence[Any], donated: Sequence[bool], captured: Sequence[Any]) -> None:

@@ -247,7 +247,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     (10, 15)
     """
     N, k = dnp.broadcast_arrays(*promote_dtypes("comb", N, k, to_inexact=True))
-    valid = (k >= 0) & (N >= 0) & ((k <= N) | repetition)
+    valid = (k >= 0) & (N >= 0) & ((k <= N) | bool(repetition))
     N, k = [dnp.where(valid, x, 1.0) for x in (N, k)]
     N = N + k - 1.0 if repetition else N
     empty = (N < 0) | (N < k)  # then there is no way to choose

@@ -130,8 +130,11 @@ def checked_results(
 ) -> list[np.ndarray[Any, Any]]:
     """The results of a callback as arrays of the declared types; TypeError or ValueError if the types differ.
 
-    Python scalars take the declared dtype. NumPy's 64-bit numbers also fit a declaration of the default width.
+    Python scalars take the declared dtype. NumPy's 64-bit numbers also fit a declaration of the default width. What is
+    returned where nothing is declared is dropped: `update` of a progress bar says whether it has drawn.
     """
+    if not avals:
+        return []
     if len(results) != len(avals):
         raise ValueError(
             message(

@@ -667,8 +667,11 @@ def _options(devices: tuple[Any, ...], flags: Sequence[tuple[str, Any]], partiti
     options = xe.CompileOptions()
     assignment = xe.DeviceAssignment.create(np.array([[device.id for device in devices]], np.int32))
     options.device_assignment = assignment
-    if named := [flag for flag in flags if flag[0] not in _BACKEND_OPTIONS]:
+    if named := [flag for flag in flags if flag[0] not in _BACKEND_OPTIONS | _BUILD_OPTIONS]:
         options.env_option_overrides = named
+    for name, value in flags:
+        if name in _BUILD_OPTIONS:
+            setattr(options.executable_build_options, name, value)
     if partitioned:
         options.num_partitions = len(devices)
         build = options.executable_build_options
@@ -680,6 +683,11 @@ def _options(devices: tuple[Any, ...], flags: Sequence[tuple[str, Any]], partiti
     on = [name for name, value in flags if name in _BACKEND_OPTIONS and value]
     return _with_backend_options(options, on) if on else options
 
+
+# Options of a compilation that are no flags of XLA's.
+_BUILD_OPTIONS = frozenset(
+    {"exec_time_optimization_effort", "memory_fitting_effort", "optimization_level", "memory_fitting_level"}
+)
 
 # Options of XLA's CPU backend that are no fields of its `DebugOptions`, but keys of a map there, which jaxlib lets
 # nobody set. The map is added as a protocol buffer: a message that comes twice is joined with itself.

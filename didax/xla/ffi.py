@@ -54,8 +54,9 @@ def register_target(name: str, handler: Any, platform: str, api_version: int, **
             lambda: xe.register_custom_call_target(name, handler, on, api_version=api_version, **options)
         )
         return
-    plugin, c_api = _gpu_extension(backend())
-    to_the_end(lambda: plugin.register_custom_call_target(c_api, name, handler, on, api_version, 0))
+    if (found := _gpu_extension(backend())) is not None:
+        plugin, c_api = found
+        to_the_end(lambda: plugin.register_custom_call_target(c_api, name, handler, on, api_version, 0))
 
 
 def register_type(name: str, registration: Any, platform: str) -> None:
@@ -66,19 +67,25 @@ def register_type(name: str, registration: Any, platform: str) -> None:
     if on == "Host":
         to_the_end(lambda: xe.register_custom_type(name, registration))
         return
-    plugin, c_api = _gpu_extension(backend())
-    to_the_end(lambda: plugin.register_custom_type(c_api, name, registration))
+    if (found := _gpu_extension(backend())) is not None:
+        plugin, c_api = found
+        to_the_end(lambda: plugin.register_custom_type(c_api, name, registration))
 
 
-def _gpu_extension(started: Any) -> tuple[Any, Any]:
-    """The module of the GPU plugin in which handlers for GPUs are registered, and the plugin's interface."""
-    for package in ("jax_cuda13_plugin", "jax_cuda12_plugin") if started.c_api is not None else ():
+def _gpu_extension(started: Any) -> tuple[Any, Any] | None:
+    """The module of the GPU plugin in which handlers for GPUs are registered, and the plugin's interface.
+
+    None where this process uses no GPU: nothing calls handlers for one, and libraries register those of all platforms.
+    """
+    if started.c_api is None:
+        return None
+    for package in ("jax_cuda13_plugin", "jax_cuda12_plugin"):
         try:
             return importlib.import_module(f"{package}.cuda_plugin_extension"), started.c_api
         except ImportError:
             continue
-    rule = "Handlers for a GPU are registered in XLA's plugin for it, which this process does not use."
-    fix = "pip install 'didax[gpu]', and leave DIDAX_PLATFORMS unset or put cuda first."
+    rule = "Handlers for a GPU are registered in XLA's plugin for NVIDIA's, which is not installed."
+    fix = "pip install 'didax[gpu]'"
     raise RuntimeError(message(rule, f"platform of this process: {started.platform}", fix=fix))
 
 

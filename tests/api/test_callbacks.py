@@ -70,6 +70,13 @@ def test_empty_arrays_no_arguments_no_results_and_random_keys(wrap):
     assert dx.random.key_data(keys[0]).tolist() == dx.random.key_data(key).tolist()
 
 
+@pytest.mark.parametrize("wrap", WRAPS)
+def test_what_a_callback_returns_is_dropped_where_nothing_is_declared(wrap):
+    """As `update` of a progress bar, which says whether it has drawn."""
+    assert wrap(lambda x: dx.experimental.io_callback(lambda x: True, None, x))(1.0) is None
+    assert wrap(lambda x: dx.pure_callback(lambda x: {"drawn": [x, x]}, (), x))(1.0) == ()
+
+
 def test_arguments_that_are_no_arrays_reach_debug_callbacks_as_they_are():
     seen: list[Any] = []
     dx.jit(lambda x: dx.debug.callback(lambda *a, **k: seen.append((a, k)), "name", x, None, mode="m"))(1.5)

@@ -958,6 +958,19 @@ def test_stages(x):
         assert copy.copy(stage) is stage
 
 
+@pytest.mark.parametrize("name", ["exec_time_optimization_effort", "memory_fitting_effort"])
+def test_options_of_a_compilation_that_are_no_flags(name, x):
+    np.testing.assert_allclose(dx.jit(dnp.sin, compiler_options={name: 0.5})(x), np.sin(x), rtol=1e-6)
+    with pytest.raises(TypeError):
+        dx.jit(dnp.sin).lower(x).compile(compiler_options={name: "much"})
+
+
+def test_shapes_of_results_have_the_shardings_that_jit_is_asked_for(x):
+    sharding = dx.sharding.SingleDeviceSharding(dx.devices()[0])
+    found = dx.eval_shape(dx.jit(lambda x: (x, x), out_shardings=(sharding, None)), x)
+    assert [struct.sharding for struct in found] == [sharding, None]
+
+
 def test_every_stage_knows_arguments_and_results(x):
     f = dx.jit(lambda p, y, *, z: {"a": p["u"] + 1.0, "b": [y.sum() * z]}, donate_argnums=0)
     traced = f.trace({"u": dx.ShapeDtypeStruct((3,), "float32")}, x, z=2)

@@ -343,6 +343,8 @@ def table_resolves() -> None:
         path, _, last = name.rpartition(".")
         assert last in hook.names_of_jax()[path], name
         assert hook.find(path, last) is not None
+    for path, name in (("jax.profiler", "ProfileData"), ("jax.example_libraries.stax", "randn")):
+        assert hook.find(path, name) is not None, name  # which jax's modules have of other modules
 
 
 def primitives_are_there() -> None:

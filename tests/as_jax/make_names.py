@@ -22,7 +22,7 @@ LEFT_OUT = ("jax.experimental.jax2tf", "jax.experimental.mosaic", "jax.tools", "
             "jax.collect_profile", "jax.experimental.roofline", "jax.extend.ifrt_programs",
             "jax.experimental.colocated_python.", "jax.extend.mlir.")  # fmt: skip
 # Modules whose files also show what they import.
-PLAIN = ("jax.experimental.", "jax.example_libraries.", "jax.extend.lin", "jax.scipy.stats", "jax.profiler")
+PLAIN = ("jax.experimental.", "jax.example_libraries.opt", "jax.extend.lin", "jax.scipy.stats")
 
 
 def public_modules() -> list[str]:

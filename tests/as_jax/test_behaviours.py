@@ -88,6 +88,14 @@ def test_a_numpy_array_that_is_reshaped_stays_one() -> None:
             dnp.reshape(mask, (3,))
 
 
+def test_lists_have_shapes() -> None:
+    """JAX warns that they are to be an error. In Didax itself they are one."""
+    with config.override(as_in_jax=True):
+        assert (dnp.shape([[1], [2]]), dnp.ndim((1, 2)), dnp.size([]), dnp.shape(None)) == ((2, 1), 1, 0, ())
+    with pytest.raises(TypeError, match="shape takes arrays and scalars"):
+        dnp.shape([1, 2])
+
+
 def test_item_of_a_float_in_an_eager_gradient() -> None:
     """Programs log losses so. In Didax itself it is an error, as a derivative might get lost."""
     with config.override(as_in_jax=True):

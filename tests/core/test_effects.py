@@ -104,6 +104,12 @@ def test_effects_that_do_not_depend_on_the_step_stay_in_the_loop():
     assert count(jaxpr) == 1
 
 
+def test_a_program_with_its_constants_has_the_effects_of_the_program():
+    closed = dx.make_jaxpr(dx.jit(lambda x: note_p.bind(x + np.ones(2))))(1.0)
+    assert closed.effects == closed.jaxpr.effects == {NOTE}
+    assert dx.make_jaxpr(lambda x: x + np.ones(2))(1.0).effects == NO_EFFECTS
+
+
 def test_effects_are_equal_by_name_and_order():
     assert Effect("note") == NOTE
     assert Effect("note", ordered=True) != NOTE

@@ -276,6 +276,16 @@ def with_rules() -> list[Callable[[Any], Any]]:
     return [by_jvp, by_vjp]
 
 
+def test_axes_in_front_of_rows() -> None:
+    """Which `x[None]` makes: a batch of one."""
+    rows = BCSR.fromdense(dnp.eye(2, 3))
+    for wrap in (lambda f: f, dx.jit):
+        found = wrap(sparsify(lambda x: x[None, None]))(rows)
+        assert isinstance(found, BCSR) and found.todense().tolist() == [[[[1, 0, 0], [0, 1, 0]]]]
+    with pytest.raises(NotImplementedError, match="by axes of length 1 in front of it only"):
+        sparsify(lambda x: x.reshape(3, 2))(rows)
+
+
 def test_every_function_that_is_zero_at_zero() -> None:
     """Whatever it is made of: the steps between may be other than 0 where there are no entries."""
     functions = [

@@ -224,7 +224,10 @@ def dx_gradient_of_first_product() -> Any:
         (lambda: dnp.polyder(dnp.ones(2), -1), r"at least 0 times"),
         (lambda: dnp.vectorize(dnp.sum, signature="(n")(dnp.ones(2)), r"signature of NumPy's form"),
         (lambda: dnp.vectorize(dnp.dot, signature="(n),(n)->()")(dnp.ones(2), dnp.ones(3)), r"one length"),
-        (lambda: dnp.vectorize(lambda x: x[None])(dnp.ones(2)), r"core axes of its signature"),
+        (
+            lambda: dnp.vectorize(lambda x: x[None], signature="()->()")(dnp.ones(2)),
+            r"core axes of its signature",
+        ),
         (lambda: dnp.piecewise(dnp.ones(2), [True], []), r"a function for each condition"),
     ],
 )

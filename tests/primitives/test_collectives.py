@@ -157,6 +157,7 @@ def test_all_to_all_of_other_axes():
         lambda m, x: m.lax.axis_index(("j", "i")) * x,
         lambda m, x: m.lax.all_gather(x, "i") + m.lax.axis_index("j"),
         lambda m, x: x * m.lax.psum(1, ("i", "j")),
+        lambda m, x: m.lax.axis_index(()) + m.lax.all_gather(x, ()),
     ],
 )
 @pytest.mark.parametrize("wrap", [lambda f: f, dx.jit])
@@ -164,6 +165,31 @@ def test_several_names(f, wrap):
     xs = np.arange(6, dtype=np.float32).reshape(2, 3)
     ours = wrap(dx.vmap(dx.vmap(lambda x: f(dx, x), axis_name="j"), axis_name="i"))(xs)
     assert_close(ours, jax.vmap(jax.vmap(lambda x: f(jax, x), axis_name="j"), axis_name="i")(xs))
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "min", "mean", "var", "std", "nansum", "nanmean", "ptp"])
+@pytest.mark.parametrize("axis", ["i", ("i", 0)])
+def test_reductions_over_mapped_axes(name, axis):
+    x = np.array([[0, 5], [2, 1], [7, 3]], "float32")
+    reduce = lambda m, **options: lambda r: getattr(m.numpy, name)(r, axis=axis, **options)
+    assert_close(dx.vmap(reduce(dx), axis_name="i")(x), jax.vmap(reduce(jax), axis_name="i")(x))
+    if name == "ptp":
+        return
+    options = {"where": np.array([True, False]), "keepdims": True}
+    options |= {"initial": 6.0} if name in ("sum", "max", "min") else {}
+    ours, theirs = (d.vmap(reduce(d, **options), axis_name="i")(x) for d in (dx, jax))
+    assert_close(ours, theirs)
+
+
+def test_softmax_over_a_mapped_axis():
+    x = np.array([[0, 5], [2, -np.inf], [-1000, 3]], "float32")
+    assert_close(dx.vmap(lambda r: dx.nn.softmax(r, axis="i"), axis_name="i")(x), dx.nn.softmax(x, axis=0))
+    ours = dx.vmap(lambda r: dx.nn.logsumexp(r, axis=("i", 0)), axis_name="i")(x)
+    assert_close(ours, np.full(3, dx.nn.logsumexp(x)))
+    with pytest.raises(NameError, match="No mapped axis is named 'i'"):
+        dnp.mean(x, axis="i")
+    with pytest.raises(TypeError, match="prod takes axes as integers"):
+        dnp.prod(x, axis="i")
 
 
 @pytest.mark.parametrize("tiled", [True, False])

@@ -371,6 +371,17 @@ RULES.update(_MOVING)
 ROW_RULES.update({"dot_general": bcsr.bcsr_dot_general, "broadcast_in_dim": bcsr.bcsr_broadcast_in_dim})
 
 
+@_rule("reshape", (ROW_RULES,))
+def _reshape_rows(x: Any, *, new_sizes: Sequence[int]) -> Any:
+    lead = len(new_sizes) - x.ndim
+    if tuple(new_sizes) != (1,) * lead + x.shape:
+        rule = "A sparse array by rows is reshaped by axes of length 1 in front of it only."
+        raise NotImplementedError(
+            message(rule, f"shape: {x.shape}, new: {new_sizes}", fix="Use a BCOO array.")
+        )
+    return bcsr.bcsr_broadcast_in_dim(x, shape=new_sizes, broadcast_dimensions=range(lead, len(new_sizes)))
+
+
 @_rule("concatenate")
 def _concatenate(*operands: Any, dimension: int) -> Any:
     return _shapes.bcoo_concatenate(operands, dimension=dimension)
