@@ -1,45 +1,45 @@
 """The Bessel functions of the first kind and low whole orders, of float32 numbers, by formulas in float64.
 
-    bessel_j(n, x, most=m)    J_n(x) for whole |n| <= m, with J_n' = (J_(n-1) - J_(n+1)) / 2
+    bessel_orders(x, most=m)    J_0(x), ..., J_m(x) along a new first axis, with J_n' = (J_(n-1) - J_(n+1)) / 2
 
-Up to max(8, m) by Miller's recurrence downwards (DLMF 3.6), which needs no rescaling in float64, beyond by the forms of
-Hankel's expansions of J_0 and J_1 (DLMF 10.17.3) and the recurrence upwards. All of it is one kernel without a loop,
-for all orders. `didax/scipy/_families.py` has what holds for other dtypes and any order.
+Up to max(8, m), J_n(x) = (x / 2)^n / n! h_n(x), where h_n = 0F1(; n + 1; -x^2 / 4) (DLMF 10.16.9). Two of them, of an
+order that is not less than x, are power series in which few digits cancel; h_(n-1) = h_n - x^2 / (4 n (n + 1)) h_(n+1)
+(DLMF 10.6.1) are those of lower orders, without a quotient by x. Beyond, by the forms of Hankel's expansions of J_0 and
+J_1 (DLMF 10.17.3) and the recurrence upwards. `didax/scipy/_families.py` has what holds for other dtypes and any order.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from didax.core.array_ops import Zero
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.device_types import Split, split_of
+from didax.core.primitive import Primitive
+from didax.passes.sparsity import Dependence, selected
+from didax.primitives import padded
 from didax.primitives.composed import like, polynomial
-from didax.primitives.elementwise import (
-    abs_,
-    add,
-    and_,
-    div,
-    eq,
-    floor,
-    ge,
-    le,
-    lt,
-    max_,
-    min_,
-    mul,
-    ne,
-    neg,
-    no_derivative,
-    sqrt,
-    square,
-    sub,
-)
+from didax.primitives.control_flow.while_loop import while_of, while_p
+from didax.primitives.convert import convert_element_type
+from didax.primitives.elementwise import abs_, add, div, eq, ge, le, lt, max_, min_, mul, sqrt, square, sub
 from didax.primitives.elementwise.vectorized import cosine, sine
-from didax.primitives.families import Elementwise
-from didax.primitives.narrow import in_float64
+from didax.primitives.elementwise_operands import check_dtypes
+from didax.primitives.holes import NOT_LINEAR
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
+from didax.primitives.shape import broadcast_in_dim, reshape
+from didax.primitives.slicing import concatenate, dynamic_slice_p, dynamic_update_slice_p, slice_axis
+from didax.transforms.batching import AxisData
 from didax.xla.lowering import lower_function
+from didax.xla.text import FunctionContext, Value
+from didax.xla.written_calls import fit_in_blocks, in_blocks
 
 MOST = 16  # the largest order that `bessel_jn` leaves to this file
+_INT = np.dtype("int32")
 # P and x Q of DLMF 10.17.3 in 1 / x^2 for x > 8, for the orders 0 and 1, fitted at Chebyshev's nodes: 2**-32, 2**-28
 _HANKEL = ((
         (0.9999999999207991, -0.07031223176290545, 0.11200541516150259, -0.5435084290073388, 3.512539672046463),
@@ -52,67 +52,120 @@ _HANKEL = ((
 )  # fmt: skip
 
 
-def _far(n: Any, x: Any, most: int) -> Any:
-    """For x >= max(8, most)."""
+def _series(n: int, quarter: Any) -> Any:
+    """h_n in x^2 / 4 <= max(8, n)^2 / 4, to 2**-40."""
+    coefficients, largest = [1.0], (max(8, n) / 2) ** 2
+    while abs(coefficients[-1]) * largest ** (len(coefficients) - 1) > 2.0**-47:
+        k = len(coefficients)
+        coefficients.append(-coefficients[-1] / (k * (n + k)))
+    return polynomial(quarter, coefficients)
+
+
+def _hankel(x: Any) -> list[Any]:
+    """J_0 and J_1 of positive numbers, from 8 on."""
     inverse = div(1, x)
     u = square(inverse)
     sin, cos = sine(x), cosine(x)
     size = sqrt(mul(inverse, 1 / math.pi))
     # sqrt(2) cos(x - pi / 4) and its kin, which are exact where x - pi / 4 would be rounded
-    waves = (add(cos, sin), sub(sin, cos)), (sub(sin, cos), neg(add(sin, cos)))
-    below, here = [
+    plus, minus = add(sin, cos), sub(sin, cos)
+    return [
         mul(size, sub(mul(polynomial(u, p), c), mul(mul(polynomial(u, q), inverse), s)))
-        for (p, q), (c, s) in zip(_HANKEL, waves, strict=True)
+        for (p, q), (c, s) in zip(_HANKEL, ((plus, minus), (minus, mul(plus, -1))), strict=True)
     ]
-    found = where(eq(n, 0), below, here)
-    for k in range(1, most):  # `here` belongs to the order k
-        below, here = here, sub(mul(mul(inverse, 2 * k), here), below)
-        found = where(eq(n, k + 1), here, found)
-    return found
 
 
-def _near(n: Any, x: Any, most: int) -> Any:
-    """From a number far above, normalised by J_0 + 2 J_2 + 2 J_4 + ... = 1; for x < 0.01 two terms of the series."""
-    small = lt(x, 0.01)
-    twice = div(2, where(small, like(1, x), x))
-    above, here, total, found = like(0, x), like(1, x), like(0, x), like(0, x)
-    for k in range(max(8, most) + 16, 0, -1):  # `here` belongs to the order k
-        above, here = here, sub(mul(mul(twice, k), here), above)
-        if k % 2:
-            total = add(total, here if k == 1 else mul(here, 2))
-        if k <= most + 1:
-            found = where(eq(n, k - 1), here, found)
-    half, power = mul(x, 0.5), like(1, x)
-    for k in range(1, most + 1):
-        power = where(ge(n, k), mul(power, mul(half, 1 / k)), power)
-    series = mul(power, sub(1, mul(square(half), div(1, add(n, 1)))))
-    return where(small, series, mul(found, div(1, total)))
+def _values(x: Any, *, most: int) -> Any:
+    """J_0 to J_most of float32 numbers. The signs of negative ones come from x / 2 and J_1."""
+    dtype, shape = aval_of(x).dtype, aval_of(x).shape
+    x = convert_element_type(x, np.dtype("float64"))
+    top = max(8, most)
+    size = abs_(x)
+    near, endless = le(size, top), eq(size, math.inf)
+    half = mul(where(near, x, like(0, x)), 0.5)
+    far = max_(where(endless, like(top, x), size), like(top, x))
+    zero, one = like(0, x), like(1, x)
+    quarter = square(half)
+    origin = [scalar_like(0, _INT)] * len(shape)
+    row = lambda dtype: broadcast_in_dim(scalar_like(0.0, dtype), (most + 1, *shape), ())
+
+    def write(rows: Any, n: Any, value: Any) -> Any:
+        value = broadcast_in_dim(value, (1, *shape), tuple(range(1, len(shape) + 1)))
+        return dynamic_update_slice_p.bind(rows, value, n, *origin)
+
+    def down(n: Any, above: Any, here: Any, rows: Any) -> list[Any]:
+        """From h_(n+1) and h_n to h_n and h_(n-1)."""
+        rows = write(rows, min_(n, most), here)
+        order = convert_element_type(max_(n, 1), x_dtype)
+        below = sub(here, mul(mul(quarter, div(1, mul(order, add(order, 1)))), above))
+        return [sub(n, 1), here, below, rows]
+
+    x_dtype = aval_of(x).dtype
+    start = [scalar_like(top, _INT), _series(top + 1, quarter), _series(top, quarter), row(x_dtype)]
+    rows = while_of(while_p.run, lambda n, *_: ge(n, 0), down, start)[3]
+
+    first, second = _hankel(far)
+    negative = lt(x, 0)
+    below, here = [where(endless, zero, y) for y in (first, where(negative, mul(second, -1), second))]
+    inverse = mul(div(2, far), where(negative, like(-1, x), one))
+
+    def up(n: Any, power: Any, here: Any, above: Any, out: Any) -> list[Any]:
+        """From (x / 2)^n / n!, J_n and J_(n+1) to those of the next order; the latter two are of numbers beyond."""
+        factor = dynamic_slice_p.bind(rows, n, *origin, slice_sizes=(1, *shape))
+        found = where(near, mul(power, reshape(factor, shape)), here)
+        following = convert_element_type(add(n, 1), x_dtype)
+        next_power = mul(power, mul(half, div(1, following)))
+        return [
+            add(n, 1),
+            next_power,
+            above,
+            sub(mul(mul(inverse, following), above), here),
+            write(out, n, convert_element_type(found, dtype)),
+        ]
+
+    start = [scalar_like(0, _INT), one, below, here, row(dtype)]
+    return while_of(while_p.run, lambda n, *_: le(n, most), up, start)[4]
 
 
-def _value(n: Any, x: Any, most: int) -> Any:
-    """J_-n is (-1)^n J_n, and so is J_n(-x)."""
-    order, size, limit = abs_(n), abs_(x), max(8, most)
-    endless = eq(size, math.inf)
-    large = max_(where(endless, like(limit, x), size), like(limit, x))
-    value = where(le(size, limit), _near(order, min_(size, like(limit, x)), most), _far(order, large, most))
-    value = where(endless, like(0, x), value)
-    half = mul(order, 0.5)
-    return where(and_(ne(lt(n, 0), lt(x, 0)), ne(floor(half), half)), neg(value), value)
+class BesselOrders(Primitive):
+    """J_0, ..., J_most of each element, along a new first axis."""
+
+    holes = {"transpose": NOT_LINEAR}
+    padded = padded.elementwise
+
+    def type(self, x: ShapedArray, *, most: int) -> ShapedArray:
+        check_dtypes(self.name, "f", [x])
+        return x.update(shape=(most + 1, *x.shape), weak_type=False)
+
+    def lower(self, ctx: FunctionContext, x: Value, *, most: int) -> Value:
+        write = lambda inner, x: lower_function(inner, _values, [x], most=most)[0]
+        return (
+            in_blocks(ctx, self.name, [x], write, (most + 1,))
+            if fit_in_blocks(ctx, x.aval)
+            else write(ctx, x)
+        )
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, most: int) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        if type(t) is Zero:
+            out = self.bind(x, most=most)
+            return out, Zero(aval_of(out).tangent())
+        more = self.bind(x, most=most + 1)
+        here, above = slice_axis(more, 0, most + 1, 0), slice_axis(more, 1, most + 2, 0)
+        first = mul(slice_axis(more, 1, 2, 0), -1)
+        below = concatenate([first, slice_axis(more, 0, most, 0)], 0) if most else first
+        t = broadcast_in_dim(t, aval_of(here).shape, tuple(range(1, aval_of(here).ndim)))
+        return here, mul(t, mul(sub(below, above), 0.5))
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, *, most: int) -> tuple[Any, int]:
+        return self.bind(args[0], most=most), dims[0] + 1
+
+    def sharding(self, out: ShapedArray, x: ShapedArray, *, most: int) -> Split:
+        return ((), *split_of(x))
+
+    def sparsity(self, operands: Sequence[Dependence], *, most: int) -> Any:
+        x = operands[0]
+        return selected(x, np.tile(np.arange(x.aval.size), most + 1))
 
 
-def _slope(t: Any, y: Any, n: Any, x: Any, *, most: int) -> Any:
-    below, above = [bessel_j(add(n, step), x, most=most + 1) for step in (-1, 1)]
-    return mul(t, mul(sub(below, above), 0.5))
-
-
-def _by_order(t: Any, y: Any, n: Any, x: Any, *, most: int) -> Any:
-    return no_derivative("bessel_j", "order")(t)
-
-
-def _lower(ctx: Any, n: Any, x: Any, *, most: int) -> Any:
-    return lower_function(ctx, in_float64(lambda n, x: _value(n, x, most)), [n, x])[0]
-
-
-bessel_j = Elementwise(
-    "bessel_j", 2, hlo="bessel_j", eager=None, accepts="f", jvp=[_by_order, _slope], lower=_lower
-)
+bessel_orders = BesselOrders("bessel_orders")

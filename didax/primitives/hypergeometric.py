@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.primitives.composed import composed, derivatives, iterate, like, slopes
+from didax.primitives.composed import composed, derivatives, iterate, like, slopes, where_needed
 from didax.primitives.control_flow.while_loop import while_of, while_p
 from didax.primitives.elementwise import (
     abs_,
@@ -93,6 +93,37 @@ def _sum(x: Any, ratio: Callable[[Any], tuple[Any, Any, Any]]) -> tuple[Any, Any
     return where(unknown, like(math.nan, x), last.total), where(unknown, like(math.nan, x), last.slopes)
 
 
+class _Plain(NamedTuple):
+    n: Any
+    term: Any
+    total: Any
+    peak: Any  # the largest term
+
+
+_AT_ONCE = 4  # terms that are added before an element is asked whether its sum has arrived
+
+
+def _plain_sum(x: Any, ratio: Callable[[Any], Any]) -> Any:
+    """The same without a derivative."""
+    one = like(1, x)
+    eps = 0.5 * float(dtypes.finfo(aval_of(x).dtype).eps)
+
+    def step(s: _Plain) -> _Plain:
+        n, term, total, peak = s
+        for k in range(_AT_ONCE):
+            term = mul(term, mul(ratio(add(mul(n, _AT_ONCE), k)), x))
+            total, peak = add(total, term), max_(peak, abs_(term))
+        return _Plain(n, term, total, peak)
+
+    def moves(s: _Plain) -> Any:
+        size = abs_(s.total)
+        return and_(not_(le(abs_(s.term), mul(size, eps))), lt(size, math.inf))
+
+    last = iterate(step, moves, _Plain(0, one, one, one))
+    lost = and_(gt(last.peak, 1e3), gt(mul(last.peak, 1e4 * eps), abs_(last.total)))
+    return where(or_(lost, moves(last)), like(math.nan, x), last.total)
+
+
 def _not_small(factor: Any) -> Any:
     return max_(abs_(factor), like(1, factor))
 
@@ -123,14 +154,15 @@ def _gamma_ratio(above: list[Any], below: list[Any]) -> Any:
 
 
 def _kummer_series(a: Any, b: Any, x: Any, by: str = "") -> tuple[Any, Any]:
+    def term_ratio(k: Any) -> Any:
+        return div(add(a, k), mul(add(b, k), add(k, 1)))
+
     def ratio(k: Any) -> tuple[Any, Any, Any]:
         below = mul(add(b, k), add(k, 1))
         r = div(add(a, k), below)
-        if not by:
-            return r, like(0, x), r
         return r, div(1, below) if by == "a" else neg(div(r, add(b, k))), div(_not_small(add(a, k)), below)
 
-    return _sum(x, ratio)
+    return _sum(x, ratio) if by else (_plain_sum(x, term_ratio), None)
 
 
 def _hyp1f1(a: Any, b: Any, x: Any) -> Any:
@@ -145,8 +177,7 @@ def _hyp1f1(a: Any, b: Any, x: Any) -> Any:
     total, _ = _kummer_series(first, safe_b, argument)
     root = exp(mul(safe_x, 0.5))  # which does not vanish where the product with the large sum does not
     near = where(flip, mul(mul(total, root), root), total)
-    far_b = where(pole, one, b)
-    value = where(far, _kummer_far(a, far_b, where(far, x, like(100, x))), near)
+    value = where_needed(far, near, _kummer_far, a, where(pole, one, b), where(far, x, like(100, x)))
     value = where(pole, like(math.inf, x), value)
     return where(or_(or_(ne(a, a), ne(b, b)), ne(x, x)), like(math.nan, x), value)
 

@@ -178,11 +178,7 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
         raise ArgumentError(message(rule, f"v: {v!r:.100}", fix="Pass a Python integer."))
     wide = x.astype(dtypes.at_least_single(x.dtype))
     if wide.dtype == np.float32 and order <= bessel.MOST:
-        orders = np.arange(order + 1, dtype=np.float32).reshape(-1, *[1] * x.ndim)
-        shape = (order + 1, *x.shape)
-        out = bessel.bessel_j(
-            dnp.broadcast_to(orders, shape), dnp.broadcast_to(wide, shape), most=max(order, 2)
-        )
+        out = bessel.bessel_orders.bind(wide, most=order)
     else:
         out = _bessel_orders(wide, order)
     return out.astype(x.dtype) if x.dtype != wide.dtype else out

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from didax.primitives import faddeeva, hypergeometric, integrals
+from didax.primitives import bessel, faddeeva, hypergeometric, integrals
 from tests.operations.fitted import DTYPES, LOOSE, draw, wide
 from tests.operations.row import COMPLEX, Operation
 
@@ -57,6 +57,9 @@ ROWS = [
     Operation("wofz", faddeeva.wofz, special.wofz, complex_draw, COMPLEX),
     Operation("wofz_slope", faddeeva.wofz_slope, lambda z: 2j / np.sqrt(np.pi) - 2 * z * special.wofz(z),
               complex_draw, COMPLEX, rtol={"complex64": 1e-5, "complex128": 1e-12}),
+    Operation("bessel_orders", lambda x: bessel.bessel_orders.bind(x, most=3),
+              lambda x: np.stack([special.jv(n, x.astype("float64")) for n in range(4)]).astype(x.dtype),
+              draw((-12, 12)), ("float32",)),
     Operation("expn", integrals.expn, wide(lambda n, x: special.expn(n.astype(int), x)), orders_and_points, DTYPES,
               argnums=(1,), rtol=LOOSE),
     Operation("owens_t", integrals.owens_t, wide(special.owens_t), draw((-2, 2), (-2, 2)), DTYPES, rtol=LOOSE),

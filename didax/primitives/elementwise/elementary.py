@@ -221,7 +221,7 @@ atanh = elementary(
     lower=_atanh_lower,
     jvp=_halves_in_single(lambda t, x: div(t, _one_minus_square(x))),
 )
-for _function in (expm1, logistic, sin, cos, tan, asin, acos, atan, asinh, acosh, atanh):
+for _function in (exp2, expm1, logistic, sin, cos, tan, asin, acos, atan, asinh, acosh, atanh):
     _function.widens_halves = True
 atan2 = binary("atan2", eager=np.arctan2, accepts="f",
                lower=vectorized(arctangent2, lambda ctx, y, x: ctx.op("atan2", [y, x])),
