@@ -5,6 +5,7 @@
 The passes run when a program is about to be lowered, after every transformation, so that they see the loops that
 are left: a forward scan that stacks residuals, a backward scan that reads them. In this order:
 
+* `written_out.py`: equal steps that a program writes out become a scan;
 * `parts.py`: splits become slices, part by part;
 * `hoist.py`: products of matrices that do not need the carry are computed before the loop, for all steps at once
   (`split_products.py`: also those that are parts of others);

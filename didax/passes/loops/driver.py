@@ -20,7 +20,7 @@ from didax.passes.loops.notes import Note, renamed_loops
 from didax.passes.loops.one_function import as_one_function
 from didax.passes.loops.parts import with_slices
 from didax.passes.loops.recompute import recompute_residuals
-from didax.passes.loops.rewrite import substitute
+from didax.passes.loops.rewrite import is_long, substitute
 from didax.passes.loops.unroll import unrolled
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.control_flow.while_loop import while_p
@@ -38,11 +38,18 @@ class Optimized(NamedTuple):
 
 def optimize_loops(jaxpr: Jaxpr) -> tuple[Jaxpr, tuple[Note, ...]]:
     """The program with its loops optimised, as far as the option `optimize_loops` allows, and notes on each loop."""
-    if config.state().optimize_loops == "off" or not _has_loops(jaxpr):
+    if config.state().optimize_loops == "off":
+        return jaxpr, ()
+    scans: tuple[Note, ...] = ()
+    if is_long(jaxpr):
+        from didax.passes.loops.written_out import with_scans  # loaded on first need
+
+        jaxpr, scans = with_scans(jaxpr)
+    if not _has_loops(jaxpr):
         return jaxpr, ()
     jaxpr = with_slices(jaxpr)
     found = _optimized(jaxpr)
-    return found.jaxpr or jaxpr, found.notes
+    return found.jaxpr or jaxpr, (*scans, *found.notes)
 
 
 def _has_loops(jaxpr: Jaxpr) -> bool:

@@ -14,6 +14,17 @@ from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from didax.core.source import SourceLine
 from didax.transforms.staging import trace_to_jaxpr
 
+LONG = 128  # equations
+
+
+def is_long(jaxpr: Jaxpr) -> bool:
+    """Whether the program, with the functions that it calls, has `LONG` equations."""
+    count = len(jaxpr.eqns)
+    for eqn in () if count >= LONG else jaxpr.eqns:
+        inner = eqn.params.get("jaxpr") if eqn.params else None
+        count += len(inner.eqns) if type(inner) is Jaxpr else 0
+    return count >= LONG
+
 
 def uses(jaxpr: Jaxpr) -> Counter[Any]:
     """How often each variable is read, by equations and as an output."""
