@@ -115,12 +115,15 @@ def _moves_repeated(jaxpr: Jaxpr, ends: Set[Var], kept: set[Var]) -> int:
 def _moves(eqn: Eqn, operands: Sequence[Atom]) -> int:
     """How many equations, of it and of the function that it calls, read these operands at other places.
 
-    They are those with results of other sizes: slices, concatenations, broadcasts, sums.
+    They are those with results of other sizes (slices, concatenations, broadcasts, sums), and those that reverse axes.
+    XLA was not seen to repeat anything for other moves within a size, such as transposes and gathers.
     """
     if _writes(eqn):
         return 0
     if (inner := _called(eqn)) is not None:
         return sum([_moves(e, e.invars) for e in inner.eqns])
+    if eqn.primitive.name == "rev":
+        return 1
     out = eqn.outvars[0].aval if eqn.outvars else None
     for x in operands:
         if x.aval is not out and out is not None and x.aval.ndim and x.aval.size != out.size:
