@@ -45,12 +45,13 @@ def one_kernel(
 # 2,048 are level. A kernel runs on one core, and XLA gives parts of long arrays to all: with many cores they stay so.
 BLOCK = 256
 _LONG, _FEW_CORES = 1 << 14, 4
+_LONGEST = 1 << 27  # positions in all operands, one after the other, are int32
 
 
 def fit_in_blocks(ctx: FunctionContext, aval: ShapedArray) -> bool:
     """Whether `in_blocks` pays, and can be used, for arrays of this type. See Note [Elementwise loops in blocks]."""
     n = aval.size
-    if is_symbolic(n) or n == 0 or n >= 1 << 31 or not ctx.module.on_one_cpu or ctx.module.alone:
+    if is_symbolic(n) or n == 0 or n > _LONGEST or not ctx.module.on_one_cpu or ctx.module.alone:
         return False
     return aval.dtype in _INBLOCKS and (n <= _LONG or (os.cpu_count() or 1) <= _FEW_CORES)
 
@@ -97,9 +98,8 @@ def in_blocks(
 
         def step(inner: FunctionContext, state: list[Value]) -> list[Value]:
             i, out = state
-            start = inner.op(
-                "minimum", [i, inner.constant(n - block, index)]
-            )  # the last block is a whole one, too
+            # The last block is a whole one, too.
+            start = inner.op("minimum", [i, inner.constant(n - block, index)])
             out = inner.dynamic_update_slice(
                 out, body(inner, packed, start), [*[inner.constant(0, index)] * len(rows), start]
             )
