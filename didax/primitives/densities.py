@@ -243,7 +243,7 @@ def slope_by_share(a: Any, b: Any, x: Any, drop: int) -> Any:
     cancels = and_(gt(mul(p, q), 0), and_(gt(x, 0), lt(x, 1)))
     one, half = like(1, x), like(0.5, x)
     sizes = [where(cancels, abs_(y), one) for y in (p, q)]
-    excess = excess_over_mean(*sizes, where(cancels, x, half))
+    excess = excess_over_mean(sizes[0], sizes[1], where(cancels, x, half))
     excess = div(where(lt(p, 0), neg(excess), excess), where(cancels, mul(x, rest), one))
     none = [or_(cancels, and_(eq(y, 0), eq(z, 0))) for y, z in ((p, x), (q, rest))]
     first, last = [

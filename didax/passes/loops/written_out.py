@@ -102,9 +102,8 @@ class _Row:
     source: tuple[_Run, Place] | None = None
     first: int = 0  # where those of step 0 are in that run's stacked results
     forward: bool = True
-    slices: tuple[Atom, tuple[int, ...], tuple[int, ...]] | None = (
-        None  # or they are of this part of an array
-    )
+    # An array of which they are slices, and the bounds of all of them in it.
+    slices: tuple[Atom, tuple[int, ...], tuple[int, ...]] | None = None
 
     @property
     def is_stacked(self) -> bool:
