@@ -11,6 +11,7 @@ J_1 (DLMF 10.17.3) and the recurrence upwards. `didax/scipy/_families.py` has wh
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.device_types import Split, split_of
+from didax.core.dims import is_symbolic
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import Dependence, selected
 from didax.primitives import padded
@@ -36,9 +38,11 @@ from didax.primitives.slicing import concatenate, dynamic_slice_p, dynamic_updat
 from didax.transforms.batching import AxisData
 from didax.xla.lowering import lower_function
 from didax.xla.text import FunctionContext, Value
-from didax.xla.written_calls import fit_in_blocks, in_blocks
+from didax.xla.written_calls import one_kernel
 
 MOST = 16  # the largest order that `bessel_jn` leaves to this file
+_LONG, _FEW_CORES = 1 << 14, 4  # longer arrays are left to XLA's loops where many cores share them
+_BLOCK = 512  # elements whose orders are computed one after the other, while they are in the cache
 _INT = np.dtype("int32")
 # P and x Q of DLMF 10.17.3 in 1 / x^2 for x > 8, for the orders 0 and 1, fitted at Chebyshev's nodes: 2**-32, 2**-28
 _HANKEL = ((
@@ -127,6 +131,26 @@ def _values(x: Any, *, most: int) -> Any:
     return while_of(while_p.run, lambda n, *_: le(n, most), up, start)[4]
 
 
+def _by_blocks(ctx: FunctionContext, x: Value, most: int) -> Value:
+    """The same of a vector, block by block; the last one begins where it is whole."""
+    n, index = x.aval.size, ShapedArray((), _INT)
+    block = min(n, _BLOCK)
+
+    def body(body: FunctionContext, state: list[Value]) -> list[Value]:
+        i, out = state
+        start = body.op("minimum", [i, body.constant(n - block, index)])
+        found = lower_function(body, _values, [body.dynamic_slice(x, [start], [block])], most=most)[0]
+        out = body.dynamic_update_slice(out, found, [body.constant(0, index), start])
+        return [body.op("add", [i, body.constant(block, index)]), out]
+
+    rows = ctx.broadcast(ctx.scalar(0.0, x.aval.dtype), x.aval.update(shape=(most + 1, n)), [])
+    return ctx.loop(
+        [ctx.constant(0, index), rows],
+        lambda condition, state: condition.compare("LT", state[0], condition.constant(n, index)),
+        body,
+    )[1]
+
+
 class BesselOrders(Primitive):
     """J_0, ..., J_most of each element, along a new first axis."""
 
@@ -138,12 +162,14 @@ class BesselOrders(Primitive):
         return x.update(shape=(most + 1, *x.shape), weak_type=False)
 
     def lower(self, ctx: FunctionContext, x: Value, *, most: int) -> Value:
-        write = lambda inner, x: lower_function(inner, _values, [x], most=most)[0]
-        return (
-            in_blocks(ctx, self.name, [x], write, (most + 1,))
-            if fit_in_blocks(ctx, x.aval)
-            else write(ctx, x)
-        )
+        size = x.aval.size
+        if is_symbolic(size) or size == 0 or not ctx.module.on_one_cpu or ctx.module.alone:
+            return lower_function(ctx, _values, [x], most=most)[0]
+        if size > _LONG and (os.cpu_count() or 1) > _FEW_CORES:  # a kernel runs on one core
+            return lower_function(ctx, _values, [x], most=most)[0]
+        flat = ctx.reshape(x, (size,))
+        out = one_kernel(ctx, self.name, [flat], lambda inner, x: _by_blocks(inner, x, most))
+        return ctx.reshape(out, ctx.out_avals[0].shape)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, most: int) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents

@@ -16,8 +16,6 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from didax.core import dtypes
 from didax.core.array_ops import instantiate
 from didax.core.avals import aval_of
@@ -33,7 +31,6 @@ from didax.primitives.composed import (
     where_needed,
     where_usable,
 )
-from didax.primitives.control_flow.while_loop import while_of, while_p
 from didax.primitives.densities import SLOPES, binomial_factors, excess_over_mean, log_beta_density
 from didax.primitives.elementwise import (
     abs_,
@@ -75,8 +72,8 @@ from didax.primitives.gamma_quotients import (
 from didax.primitives.narrow import in_float64, is_single
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
-from didax.primitives.shape import broadcast_in_dim, reshape
-from didax.primitives.slicing import concatenate, dynamic_slice_p
+from didax.primitives.shape import broadcast_in_dim, reduce_sum_p
+from didax.primitives.slicing import concatenate
 from didax.transforms.jvp import jvp_flat
 
 
@@ -277,25 +274,23 @@ def _quadrature(a: Any, b: Any, x: Any, y: Any, excess: Any) -> Any:
     slope = div(max_(excess, like(0, x)), curve)
     top = div(2 * c, mul(curve, add(slope, sqrt(add(square(slope), 1)))))
     top = min_(top, div(0.5, max_(x, y)))  # always above c for large a and b, but for rounding errors
-    points, weights = map(functools.partial(_row, aval_of(x).dtype), gauss_legendre(count))
+    shape = aval_of(x).shape
+    points, weights = gauss_legendre(count)
 
-    def step(k: Any, total: Any) -> list[Any]:
-        g = mul(top, _element(points, k))
-        down, up = mul(y, g), mul(x, g)
-        exponent = add(mul(excess, g), add(mul(a, small_bend(neg(down))), mul(b, small_bend(up))))
-        value = div(mul(exp(neg(exponent)), _element(weights, k)), mul(sub(1, down), add(up, 1)))
-        return [add(k, 1), add(total, value)]
+    def spread(x: Any) -> Any:
+        return broadcast_in_dim(x, (*shape, count), tuple(range(len(shape))))
 
-    start = [scalar_like(0, np.dtype(np.int32)), like(0, x)]
-    return mul(top, while_of(while_p.run, lambda k, _: lt(k, count), step, start)[1])
+    def along(values: Any) -> Any:
+        scalars = [scalar_like(float(value), aval_of(curve).dtype) for value in values]
+        row = concatenate([broadcast_in_dim(value, (1,), ()) for value in scalars], 0)
+        return broadcast_in_dim(row, (*shape, count), (len(shape),))
 
-
-def _row(dtype: np.dtype[Any], values: Any) -> Any:
-    return concatenate([broadcast_in_dim(scalar_like(float(value), dtype), (1,), ()) for value in values], 0)
-
-
-def _element(row: Any, k: Any) -> Any:
-    return reshape(dynamic_slice_p.bind(row, k, slice_sizes=(1,)), ())
+    a, b, x, y, excess, g = [spread(z) for z in (a, b, x, y, excess, top)]
+    g = mul(g, along(points))
+    down, up = mul(y, g), mul(x, g)
+    exponent = add(mul(excess, g), add(mul(a, small_bend(neg(down))), mul(b, small_bend(up))))
+    values = div(mul(exp(neg(exponent)), along(weights)), mul(sub(1, down), add(up, 1)))
+    return mul(top, reduce_sum_p.bind(values, axes=(len(shape),)))
 
 
 class _Tail(NamedTuple):

@@ -19,7 +19,6 @@ from didax.core import config
 from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Jaxpr
-from didax.core.primitive import Primitive
 from didax.primitives.call import jit_p
 from didax.primitives.control_flow.while_loop import while_of, while_p
 from didax.primitives.elementwise import (
@@ -43,12 +42,11 @@ from didax.primitives.narrow import halves_in_float32, in_float64
 from didax.primitives.reductions import reduce_or_p
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
-from didax.primitives.shape import broadcast_in_dim, reduce_sum_p
+from didax.primitives.shape import broadcast_in_dim
 from didax.transforms.jet import jet_flat
 from didax.transforms.jvp import Forward, jvp_flat
 from didax.transforms.rewriting import trace_closed
 from didax.xla.lowering import lower_function
-from didax.xla.written_calls import BLOCK, fit_in_blocks, in_blocks
 
 Formula = Callable[..., Any]
 
@@ -75,35 +73,7 @@ def composed(
 
 
 def _lowering(function: Formula) -> Callable[..., Any]:
-    def lower(ctx: Any, *xs: Any) -> Any:
-        write = lambda inner, *blocks: lower_function(inner, function, blocks)[0]
-        aval = xs[0].aval
-        if fit_in_blocks(ctx, aval) and _is_loop(function, len(xs), aval.dtype):
-            return in_blocks(ctx, "blocks", xs, write)
-        return write(ctx, *xs)
-
-    lower.formula = function  # type: ignore[attr-defined]
-    return lower
-
-
-@functools.lru_cache(maxsize=1024)
-def _is_loop(function: Formula, arity: int, dtype: np.dtype[Any]) -> bool:
-    """Whether the formula has a loop, and no sum, which XLA would hand to a library: that is no part of a kernel."""
-    found: set[Primitive] = set()
-    _gather_primitives(_program(function, (ShapedArray((BLOCK,), dtype),) * arity, config.state()), found)
-    return while_p in found and not any(p is reduce_sum_p or p.materializes_operands for p in found)
-
-
-def _gather_primitives(jaxpr: Jaxpr, found: set[Primitive]) -> None:
-    """Those of the jaxpr, of the jaxprs in it, and of the formulas behind its operations."""
-    for eqn in jaxpr.eqns:
-        found.add(eqn.primitive)
-        inner = list(eqn.jaxprs)
-        formula = getattr(getattr(eqn.primitive, "emit", None), "formula", None)
-        if formula is not None:
-            inner.append(_program(formula, tuple([x.aval for x in eqn.invars]), config.state()))
-        for part in inner:
-            _gather_primitives(part, found)
+    return lambda ctx, *xs: lower_function(ctx, function, xs)[0]
 
 
 class _Expanded(Elementwise):
