@@ -305,6 +305,9 @@ def test_the_process_ends_at_once_whatever_daemon_threads_do(work: str):
     assert (ended.returncode, ended.stdout, ended.stderr) == (7, "65.0\n", "")
 
 
+# Settings with which the compilation of equal steps takes longer than the timers below.
+SLOWLY = {"XLA_FLAGS": "", "DIDAX_OPTIMIZE_LOOPS": "off"}
+
 ABANDONED = """
 import os, signal, sys, threading, time
 import didax as dx, didax.numpy as dnp
@@ -326,7 +329,7 @@ except KeyboardInterrupt:
 
 @posix
 def test_a_process_ends_while_a_compilation_goes_on_that_was_interrupted():
-    ended = run(ABANDONED, XLA_FLAGS="")  # settings with which the compilation takes longer than the timer
+    ended = run(ABANDONED, **SLOWLY)
     assert (ended.returncode, ended.stderr) == (1, "interrupted\n")
 
 
@@ -365,7 +368,7 @@ sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
 @posix
 @pytest.mark.parametrize("what", ["exits", "is interrupted", "forks"])
 def test_a_process_goes_on_while_programs_are_compiled_in_the_background(what: str):
-    ended = run(BACKGROUND, what, XLA_FLAGS="")  # settings with which the compilation takes long
+    ended = run(BACKGROUND, what, **SLOWLY)
     assert (ended.returncode, ended.stdout, ended.stderr) == (7, "", "")
 
 
