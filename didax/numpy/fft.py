@@ -437,9 +437,8 @@ def _shift(name: str, x: Any, axes: Any, first: bool) -> Array:
     """Roll the axes so that the first element comes to the middle, or with `first` the middle element to the front."""
     value = as_array(name, x)
     several = range(value.ndim) if axes is None else axes if isinstance(axes, Sequence) else (axes,)
-    found = tuple(
-        [canonical_axis(name, i, value.ndim) for i in several]
-    )  # an axis named twice is rolled twice
+    # An axis that is named twice is rolled twice.
+    found = tuple([canonical_axis(name, i, value.ndim) for i in several])
     lengths = [value.shape[i] for i in found]
     return roll(value, tuple([-(n // 2) if first else n // 2 for n in lengths]), found)
 

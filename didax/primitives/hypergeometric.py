@@ -88,9 +88,13 @@ def _sum(x: Any, ratio: Callable[[Any], tuple[Any, Any, Any]]) -> tuple[Any, Any
         return and_(goes_on, lt(abs_(s.total), math.inf))
 
     last = iterate(step, moves, _Sum(0, one, one, zero, zero, one, one))
-    lost = and_(gt(last.peak, 1e3), gt(mul(last.peak, 1e4 * eps), abs_(last.total)))
-    unknown = or_(lost, moves(last))
+    unknown = or_(_is_lost(last, eps), moves(last))
     return where(unknown, like(math.nan, x), last.total), where(unknown, like(math.nan, x), last.slopes)
+
+
+def _is_lost(s: Any, eps: float) -> Any:
+    """Whether the sum is what rounding errors of far larger terms have left."""
+    return and_(gt(s.peak, 1e3), gt(mul(s.peak, 1e4 * eps), abs_(s.total)))
 
 
 class _Plain(NamedTuple):
@@ -120,8 +124,7 @@ def _plain_sum(x: Any, ratio: Callable[[Any], Any]) -> Any:
         return and_(not_(le(abs_(s.term), mul(size, eps))), lt(size, math.inf))
 
     last = iterate(step, moves, _Plain(0, one, one, one))
-    lost = and_(gt(last.peak, 1e3), gt(mul(last.peak, 1e4 * eps), abs_(last.total)))
-    return where(or_(lost, moves(last)), like(math.nan, x), last.total)
+    return where(or_(_is_lost(last, eps), moves(last)), like(math.nan, x), last.total)
 
 
 def _not_small(factor: Any) -> Any:

@@ -552,31 +552,19 @@ def _scan(jaxpr: Jaxpr, run: _Run, alone: set[Atom]) -> tuple[Eqn, tuple[list[Eq
 
 def _array_of(run: _Run, row: _Row, before: list[Eqn]) -> Atom:
     """The array whose rows the scan takes; the equations that make it are added to `before`."""
-    line = run.body[0].source
-    steps = run.steps
-    if row.source is not None:
-        source, place = row.source
-        stack = source.stacked[place]
-        low = row.first if row.forward else row.first - (steps - 1)
+    line, steps, aval = run.body[0].source, run.steps, row.var.aval
+    if row.is_stacked:
+        if row.source is not None:
+            source, place = row.source
+            low = row.first if row.forward else row.first - (steps - 1)
+            whole, rows_of = source.stacked[place], lambda x: slice_axis(x, low, low + steps, 0)
+        else:
+            whole, starts, limits = row.slices  # type: ignore[misc]
+            rows_of = lambda x: reshape(slice_(x, starts, limits), (steps, *aval.shape))
         flip = row.forward == run.reverse
-
-        def taken(stack: Any) -> list[Any]:
-            part = slice_axis(stack, low, low + steps, 0)
-            return [rev(part, (0,)) if flip else part]
-
-        eqns, (array,) = equations_of(taken, [stack], line)
-        before += eqns
-        return array
-    aval = row.var.aval
-    if row.slices is not None:
-        array, starts, limits = row.slices
-        flip = row.forward == run.reverse
-
-        def part(x: Any) -> list[Any]:
-            rows = reshape(slice_(x, starts, limits), (steps, *aval.shape))
-            return [rev(rows, (0,)) if flip else rows]
-
-        eqns, (array,) = equations_of(part, [array], line)
+        eqns, (array,) = equations_of(
+            lambda x: [rev(rows_of(x), (0,)) if flip else rows_of(x)], [whole], line
+        )
         before += eqns
         return array
     atoms = row.atoms[::-1] if run.reverse else row.atoms
