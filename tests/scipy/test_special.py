@@ -156,6 +156,14 @@ def test_integers_and_complex_numbers() -> None:
     assert_close(special.expit(np.complex64(0)), np.complex64(0.5))
 
 
+def test_eager_shares_of_beta_of_one_number() -> None:
+    """Of two of these numbers they were NaN, in programs that LLVM compiled at level 0."""
+    for a, x in ((0.4294432, 0.07301039), (0.8748916, 0.435941), (0.853, 0.496)):
+        a, x = np.float32([a]), np.float32([x])
+        exact = scipy.special.betainc(a.astype("float64"), x.astype("float64"), x.astype("float64"))
+        np.testing.assert_allclose(special.betainc(a, x, x), exact, 2e-7)
+
+
 @pytest.mark.ci
 def test_derivatives_of_shares_of_beta_by_parameters() -> None:
     """Numbers from mpmath: by a fraction, by one that ends before its derivative does, and by quadrature."""
