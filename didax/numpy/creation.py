@@ -1,13 +1,13 @@
-"""Functions that make arrays: from data, filled with one value, counted, spaced, triangular, or on a grid.
+"""Functions that make arrays: from data, filled with one value, counted, spaced, or triangular.
 
 Values without a stated dtype get the default width (32 bits, or 64 under enable_x64); a dtype that the user
 writes is honoured. Shapes and counts are static: a traced array among them raises
-TracerIntegerConversionError. Read next: `promotion.py` (what counts as an array), `manipulation.py`.
+TracerIntegerConversionError. Read next: `promotion.py` (what counts as an array), `grids.py`,
+`manipulation.py`.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -19,7 +19,6 @@ from didax.api.devices import beside, device_put
 from didax.api.layouts import constrained_tree
 from didax.api.numpy_functions import chooses_by_values
 from didax.api.results import array_function
-from didax.api.vmap import vmap
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.avals import aval_of
@@ -30,7 +29,6 @@ from didax.core.errors import (
     ConcretizationTypeError,
     TracerIntegerConversionError,
     api_boundary,
-    check_choice,
     message,
 )
 from didax.core.masked import check_no_mask
@@ -71,8 +69,8 @@ from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, evaluates_with_numpy
 
 __all__ = [
     "arange", "array", "asarray", "copy", "empty", "empty_like", "eye", "from_dlpack", "frombuffer",
-    "fromfunction", "full", "full_like", "geomspace", "identity", "indices", "linspace", "logspace",
-    "meshgrid", "ones", "ones_like", "tri", "tril", "triu", "vander", "zeros",
+    "full", "full_like", "geomspace", "identity", "linspace", "logspace",
+    "ones", "ones_like", "tri", "tril", "triu", "vander", "zeros",
     "zeros_like",
 ]  # fmt: skip
 
@@ -749,7 +747,7 @@ def geomspace(
     return move_axis(values, 0, canonical_axis("geomspace", axis, values.ndim))
 
 
-# --- matrices and grids -------------------------------------------------------------------------------------
+# --- matrices -----------------------------------------------------------------------------------------------
 
 
 def triangle(rows: int, columns: int, k: int) -> Array:
@@ -844,87 +842,6 @@ def triu(m: ArrayLike, k: int = 0) -> Array:
 
 def _zero(x: Array) -> Any:
     return x.dtype.type(0) if not x.weak_type else cast(0, x.dtype, True)
-
-
-@array_function
-def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
-    """Return the coordinate arrays of the grid that vectors span.
-
-    With `indexing` "ij" the axes of the grid are in the order of the vectors; "xy" swaps the first two.
-
-    >>> import didax.numpy as dnp
-    >>> [a.shape for a in dnp.meshgrid(dnp.arange(3), dnp.arange(2))]
-    [(2, 3), (2, 3)]
-    """
-    check_choice("meshgrid", "indexing", indexing, "xy", "ij")
-    vectors = [as_array("meshgrid", x, i) for i, x in enumerate(xi)]
-    for i, x in enumerate(vectors):
-        if x.ndim > 1:
-            raise ValueError(
-                message("meshgrid takes vectors.", f"argument {i + 1}: {x.aval}", fix="Ravel it first.")
-            )
-    axes = list(range(len(vectors)))
-    if indexing == "xy" and len(axes) > 1:
-        axes[0], axes[1] = 1, 0
-    lengths = [math.prod(x.shape) for x in vectors]
-    shape = tuple([lengths[i] for i in axes])
-    if sparse:
-        return [
-            reshape(x, tuple([n if j == axis else 1 for j, n in enumerate(shape)]))
-            for x, axis in zip(vectors, axes, strict=True)
-        ]
-    return [
-        broadcast_in_dim(reshape(x, (n,)), shape, (axis,))
-        for x, n, axis in zip(vectors, lengths, axes, strict=True)
-    ]
-
-
-@api_boundary
-def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = False) -> Any:
-    """Return, for each axis of a grid, the index along this axis: an array of shape (len(dimensions), *dimensions).
-
-    >>> import didax.numpy as dnp
-    >>> dnp.indices((2, 2))
-    Array([[[0, 0],
-            [1, 1]],
-    <BLANKLINE>
-           [[0, 1],
-            [0, 1]]], dtype=int32)
-    """
-    shape = canonical_shape("indices", dimensions)
-    stated = dtypes.dtype(int if dtype is None else dtype)
-    if sparse:
-        return tuple(
-            [
-                reshape(iota(stated, (n,), 0), tuple([n if j == i else 1 for j in range(len(shape))]))
-                for i, n in enumerate(shape)
-            ]
-        )
-    return (
-        _stack([iota(stated, shape, axis) for axis in range(len(shape))], stated)
-        if shape
-        else zeros((0,), stated)
-    )
-
-
-@api_boundary
-def fromfunction(function: Any, shape: Any, *, dtype: DTypeLike = float, **kwargs: Any) -> Any:
-    """Return what `function` gives for the indices of each point of a grid of the given shape.
-
-    It is called once, with scalars that are mapped over the axes of the grid (`vmap`), so its results have these axes
-    first, whatever it returns.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.fromfunction(lambda i, j: i + j, (2, 2), dtype=int)
-    Array([[0, 1],
-           [1, 2]], dtype=int32)
-    """
-    lengths = canonical_shape("fromfunction", shape)
-    positions = [iota(dtypes.dtype(dtype), (n,), 0) for n in lengths]
-    mapped = functools.partial(function, **kwargs)
-    for axis in reversed(range(len(lengths))):
-        mapped = vmap(mapped, in_axes=tuple([0 if i == axis else None for i in range(len(lengths))]))
-    return mapped(*positions)
 
 
 @evaluated_whole

@@ -1,25 +1,120 @@
-"""Objects whose indexing makes arrays: `r_`, `c_` (join), `mgrid`, `ogrid` (grids), `s_`, `index_exp` (indices).
+"""Grids of points, and the objects whose indexing makes arrays.
+
+    meshgrid, indices, fromfunction    functions of vectors, of a shape
+    mgrid, ogrid                       grids by slices
+    r_, c_, s_, index_exp              arrays joined; indices kept
 
     r_[1:4, 0, [7, 8]]      array([1, 2, 3, 0, 7, 8])
     ogrid[0:2, 0:1:3j]      vectors that broadcast to a grid; a step of 3j asks for 3 points, both ends included
 
-Bounds and steps are static numbers. Read next: `positions.py`, `creation.py` (arange, linspace, meshgrid).
+Bounds and steps are static numbers. Read next: `positions.py`, `creation.py` (arange, linspace).
 """
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from didax.core.errors import api_boundary, message
+from didax.api.results import array_function
+from didax.api.vmap import vmap
+from didax.core import dtypes
+from didax.core.errors import api_boundary, check_choice, message
 from didax.core.value import Array
-from didax.numpy.creation import arange, asarray, linspace, meshgrid
+from didax.numpy.creation import arange, asarray, canonical_shape, linspace, zeros
 from didax.numpy.joining import concatenate, stack
 from didax.numpy.manipulation import reshape
-from didax.numpy.promotion import as_array, beside_wide, promote_dtypes
+from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, beside_wide, promote_dtypes
+from didax.primitives.convert import iota
+from didax.primitives.shape import broadcast_in_dim
 
-__all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
+__all__ = ["c_", "fromfunction", "index_exp", "indices", "meshgrid", "mgrid", "ogrid", "r_", "s_"]
+
+
+# --- functions ----------------------------------------------------------------------------------------------
+
+
+@array_function
+def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
+    """Return the coordinate arrays of the grid that vectors span.
+
+    With `indexing` "ij" the axes of the grid are in the order of the vectors; "xy" swaps the first two.
+
+    >>> import didax.numpy as dnp
+    >>> [a.shape for a in dnp.meshgrid(dnp.arange(3), dnp.arange(2))]
+    [(2, 3), (2, 3)]
+    """
+    check_choice("meshgrid", "indexing", indexing, "xy", "ij")
+    vectors = [as_array("meshgrid", x, i) for i, x in enumerate(xi)]
+    for i, x in enumerate(vectors):
+        if x.ndim > 1:
+            raise ValueError(
+                message("meshgrid takes vectors.", f"argument {i + 1}: {x.aval}", fix="Ravel it first.")
+            )
+    axes = list(range(len(vectors)))
+    if indexing == "xy" and len(axes) > 1:
+        axes[0], axes[1] = 1, 0
+    lengths = [math.prod(x.shape) for x in vectors]
+    shape = tuple([lengths[i] for i in axes])
+    if sparse:
+        return [
+            reshape(x, tuple([n if j == axis else 1 for j, n in enumerate(shape)]))
+            for x, axis in zip(vectors, axes, strict=True)
+        ]
+    return [
+        broadcast_in_dim(reshape(x, (n,)), shape, (axis,))
+        for x, n, axis in zip(vectors, lengths, axes, strict=True)
+    ]
+
+
+@api_boundary
+def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = False) -> Any:
+    """Return, for each axis of a grid, the index along this axis: an array of shape (len(dimensions), *dimensions).
+
+    >>> import didax.numpy as dnp
+    >>> dnp.indices((2, 2))
+    Array([[[0, 0],
+            [1, 1]],
+    <BLANKLINE>
+           [[0, 1],
+            [0, 1]]], dtype=int32)
+    """
+    shape = canonical_shape("indices", dimensions)
+    stated = dtypes.dtype(int if dtype is None else dtype)
+    if sparse:
+        return tuple(
+            [
+                reshape(iota(stated, (n,), 0), tuple([n if j == i else 1 for j in range(len(shape))]))
+                for i, n in enumerate(shape)
+            ]
+        )
+    return stack([iota(stated, shape, axis) for axis in range(len(shape))]) if shape else zeros((0,), stated)
+
+
+@api_boundary
+def fromfunction(function: Any, shape: Any, *, dtype: DTypeLike = float, **kwargs: Any) -> Any:
+    """Return what `function` gives for the indices of each point of a grid of the given shape.
+
+    It is called once, with scalars that are mapped over the axes of the grid (`vmap`), so its results have these axes
+    first, whatever it returns.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fromfunction(lambda i, j: i + j, (2, 2), dtype=int)
+    Array([[0, 1],
+           [1, 2]], dtype=int32)
+    """
+    lengths = canonical_shape("fromfunction", shape)
+    positions = [iota(dtypes.dtype(dtype), (n,), 0) for n in lengths]
+    mapped = functools.partial(function, **kwargs)
+    for axis in reversed(range(len(lengths))):
+        mapped = vmap(mapped, in_axes=tuple([0 if i == axis else None for i in range(len(lengths))]))
+    return mapped(*positions)
+
+
+# --- objects that are indexed -------------------------------------------------------------------------------
 
 
 def _points(span: slice) -> Array:
