@@ -686,9 +686,16 @@ def _options(devices: tuple[Any, ...], flags: Sequence[tuple[str, Any]], partiti
     return _with_backend_options(options, on) if on else options
 
 
-# Options of a compilation that are no flags of XLA's.
+# Options of a compilation that are no flags of XLA's. jaxlib 0.11 has lost the two efforts: XLA refuses their names.
 _BUILD_OPTIONS = frozenset(
-    {"exec_time_optimization_effort", "memory_fitting_effort", "optimization_level", "memory_fitting_level"}
+    name
+    for name in (
+        "exec_time_optimization_effort",
+        "memory_fitting_effort",
+        "optimization_level",
+        "memory_fitting_level",
+    )
+    if hasattr(xe.ExecutableBuildOptions, name)
 )
 
 # Options of XLA's CPU backend that are no fields of its `DebugOptions`, but keys of a map there, which jaxlib lets

@@ -14,6 +14,7 @@ import pickle
 import sys
 import threading
 import weakref
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import jax
@@ -960,6 +961,10 @@ def test_stages(x):
 
 @pytest.mark.parametrize("name", ["exec_time_optimization_effort", "memory_fitting_effort"])
 def test_options_of_a_compilation_that_are_no_flags(name, x):
+    if not version("jaxlib").startswith("0.10."):
+        with pytest.raises(RuntimeError, match=f"No such compile option: '{name}'"):
+            dx.jit(dnp.sin, compiler_options={name: 0.5})(x)
+        return
     np.testing.assert_allclose(dx.jit(dnp.sin, compiler_options={name: 0.5})(x), np.sin(x), rtol=1e-6)
     with pytest.raises(TypeError):
         dx.jit(dnp.sin).lower(x).compile(compiler_options={name: "much"})
