@@ -363,6 +363,14 @@ def test_integer_scalars_of_numpy_are_static_exponents() -> None:
         dnp.power(dnp.arange(3), np.int64(-1))
 
 
+@pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit])
+def test_powers_of_integers_wrap_and_negative_ones_are_truncated(evaluate: Any) -> None:
+    """1 / 3 rounded towards zero is 0; its remainder modulo 2**32, which times 3 is 1, would be -1431655765."""
+    x, y = np.int8([3, -3, 2, 1, -1, -1, 0, 3, -128]), np.int8([-1, -2, -1, -5, -3, -2, -1, 5, 127])
+    assert evaluate(dnp.power)(x, y).tolist() == [0, 0, 0, 1, -1, 1, 0, -13, 0]
+    assert evaluate(lambda x: 3**x)(dnp.array([-1, 2, 21])).tolist() == [0, 9, 1870418611]
+
+
 def test_ldexp_scales_beyond_the_powers_that_are_numbers() -> None:
     numbers = np.float32([0, -0.0, 1, 3, 1e-30, -1e30, np.inf, -np.inf, np.nan])
     exponents = np.array([-(2**31), -1000, -200, -126, -1, 0, 5, 128, 200, 1000, 2**31 - 1], np.int32)
