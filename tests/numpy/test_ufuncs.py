@@ -66,7 +66,7 @@ def check_call(name, args, jit=False):
 
 
 @pytest.mark.parametrize("name", UNARY)
-def test_unary(name):
+def test_functions_of_one_operand_are_those_of_jax(name):
     for x in [*[sample(dtype) for dtype in DTYPES], np.zeros((0, 2), "float32"), 2, 2.5, True, 1j]:
         check_call(name, (x,))
     corners = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0], "float32")
@@ -75,7 +75,7 @@ def test_unary(name):
 
 
 @pytest.mark.parametrize("name", BINARY)
-def test_binary(name):
+def test_functions_of_two_operands_are_those_of_jax(name):
     for dtype in DTYPES:
         y = sample(dtype, seed=1)
         if name in INT_BY_ZERO and dtype == "bool":
