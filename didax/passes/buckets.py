@@ -69,7 +69,7 @@ class Lengths:
         return aval.update(shape=self.shape(aval.shape)) if any(map(is_symbolic, aval.shape)) else aval
 
     def smaller(self, size: Dim) -> Size:
-        """A size with what is known of it in the bucket, and what the trace decided of its sizes."""
+        """The size, over variables that carry the bounds of the bucket and the decisions of the trace."""
         known = self._variables.get(size.scope)
         if known is None:
             scope = Scope(dict(self.bucket))

@@ -237,7 +237,7 @@ def calling_backend(depth: int, count: int = 1) -> Backend:
     """Where programs that call Python run on the CPU: on the calling thread, at once.
 
     A callback waits for programs that it starts itself. Such programs run on another client (those with callbacks one
-    `depth` deeper), so that no thread that they need is one that waits.
+    `depth` deeper), so that they need no thread that waits.
     """
     given: dict[str, Any] = {} if count == 1 else {"num_devices": count}
     return to_the_end(lambda: Backend(xe.get_tfrt_cpu_client(asynchronous=False, **given), "cpu"))
