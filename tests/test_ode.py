@@ -141,7 +141,7 @@ def test_failure_is_nan_and_ends():
     assert np.isnan(odeint(lambda y, t: y, 1.0, dnp.array([0.0, 1.0]), mxstep=2)[1])
 
 
-def test_misuse():
+def test_what_cannot_be_integrated_is_refused():
     with pytest.raises(TypeError, match=r"integrates floating(?s:.*)y0\['n'\]: int32\[\]"):
         odeint(lambda y, t: y, {"n": 1}, T)
     with pytest.raises(TypeError, match=r"time derivative(?s:.*)y0: float32\[\]; func returned float32\[2\]"):

@@ -995,7 +995,7 @@ def test_attributes():
     assert inside == [(True, (2, 3), "Ref{int8[2,3]}(jit)")]
 
 
-def test_repr():
+def test_the_repr_shows_the_values_and_the_dtype():
     assert repr(dx.new_ref(dnp.arange(3))) == "Ref([0, 1, 2], dtype=int32)"
     assert repr(dx.new_ref(dnp.zeros((2, 2)))) == "Ref([[0., 0.],\n     [0., 0.]], dtype=float32)"
 

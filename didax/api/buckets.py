@@ -187,7 +187,7 @@ def _symbolic_types(
 
 
 class ObservedScope(Scope):
-    """Sizes of which examples are known: they decide what depends on them, and what they decided is noted.
+    """Sizes with known examples. Where Python compares a size, the example decides, and the decision is noted.
 
     `decided` are the sizes that have to be at least 0 where the trace is used, `apart` those that were taken to be
     different from 0; `constraints` are what bounds follow from.

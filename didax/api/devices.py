@@ -1,4 +1,13 @@
-"""Where arrays live: listing devices, moving arrays, waiting for them."""
+"""Where arrays live: listing devices, moving arrays, waiting for them.
+
+    devices(), local_devices(), process_index()     what there is
+    device_put(x, place), device_get(x)             to a device, a sharding or a memory, and back to NumPy
+    block_until_ready(x)                            wait for what is computed asynchronously
+
+Every function takes pytrees of arrays where it takes an array. `device_put` under a transformation is an operation
+like any other, with derivatives and batches. Read next: `layouts.py` (the shardings that users pass),
+`primitives/sharding.py` (the operation), `xla/client.py` (the devices).
+"""
 
 from __future__ import annotations
 

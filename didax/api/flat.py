@@ -1,4 +1,12 @@
-"""From functions over pytrees to functions over flat lists, and names for arguments in error messages."""
+"""From functions over pytrees to functions over flat lists, and names for arguments in error messages.
+
+    flat, leaves = FlatFunction(f, in_tree, "grad"), ...      flat(*leaves) -> the leaves of f's result
+    argument_names(f, args, kwargs)                           x, params['w'][0], ... in the order of the leaves
+
+Interpreters know lists of arrays only, so each transformation of this floor flattens the arguments, transforms a
+`FlatFunction`, and puts the result together by `out_tree`, which the call has left there. Results are checked here:
+arrays, or scalars that become arrays. Read next: `core/pytree.py`, `autodiff.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Looking at programs and values without running anything: `make_jaxpr`, `eval_shape`, `explain`, `typeof`."""
+"""Looking at programs and values without running anything: `make_jaxpr`, `eval_shape`, `explain`, `typeof`.
+
+`make_jaxpr` shows the program to which a function is staged, `eval_shape` the types of its results, `explain` what the
+passes for loops do to it, and `typeof` the type of a value. The first three trace through the cache of `jit`, so what
+they show is what is compiled. Read next: `stages.py` (the same program, lowered and compiled), `jit.py`.
+"""
 
 from __future__ import annotations
 

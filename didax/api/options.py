@@ -1,4 +1,12 @@
-"""Options as context managers, which decorate functions too, and forgetting what caches hold."""
+"""Options as context managers, which decorate functions too, and forgetting what caches hold.
+
+    with dx.enable_x64(): ...          @dx.debug_nans(True)
+                                       def step(...): ...
+
+Each function returns an override of one option of `core/config.py`, for the current thread or task, as long as the
+block lasts. Functions that return an `OptionWithoutEffect` are JAX's, and are accepted: docs/differences.md says so.
+Read next: `core/config.py`; docs/options.md has all options and their environment variables.
+"""
 
 from __future__ import annotations
 

@@ -39,12 +39,12 @@ class Span(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """A stretch of work: what it is of, by a key of its own, and what it hides while it lasts."""
+    """A stretch of work, with a key that tells it apart. While it lasts, the stretches in `hides` do not count."""
 
     start: float
     end: float
     key: Any
-    shares: Shares  # empty for what only hides
+    shares: Shares  # empty for a stretch that only hides others
     hides: tuple[Any, ...]
 
 

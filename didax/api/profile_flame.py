@@ -1,4 +1,4 @@
-"""The flame picture of a profile: what takes long is wide, what is inside of it stands below. A small SVG of its own.
+"""The flame picture of a profile, an SVG: a call that takes long is wide, and the calls inside of it stand below.
 
     Flame(root, time).svg()    the picture; a notebook shows it
 

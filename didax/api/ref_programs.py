@@ -1,6 +1,6 @@
-"""Compiled programs with Refs among their operands: what a program writes takes the place of what was there.
+"""Compiled programs with Refs among their operands: a new value is written over the old one, in the same memory.
 
-Nothing is copied then. It is safe under two conditions. No array of the user's may show the old value, or it would
+So nothing is copied. It is safe under two conditions. No array of the user's may show the old value, or it would
 change: `Cell.shared` and `own_value` see to that. And no other thread may use the Ref meanwhile: `borrowed` holds its
 lock. Read next: `core/ref.py` (cells), `refs.py` (Refs among arguments), `specialization.py` (who runs these).
 """

@@ -67,22 +67,27 @@ def eqn_text(eqn: Any) -> str:
     return _Writer({}).eqn(eqn, "")
 
 
+def _programs_among(params: Any) -> list[Any]:
+    """The jaxprs among the parameters of an equation, those in tuples and lists included."""
+    items = [
+        x for value in params.values() for x in (value if isinstance(value, (tuple, list)) else (value,))
+    ]
+    return [item for item in items if hasattr(item, "eqns")]
+
+
 def _written_before(jaxpr: Any) -> dict[int, tuple[Any, str]]:
     """The programs of jitted functions that are called twice or are long, with names, by their ids."""
     calls: dict[int, list[Any]] = {}
 
     def count(jaxpr: Any) -> None:
         for eqn in jaxpr.eqns:
-            for value in eqn.params.values():
-                for item in value if isinstance(value, (tuple, list)) else (value,):
-                    if not hasattr(item, "eqns"):
+            for item in _programs_among(eqn.params):
+                inner = getattr(item, "jaxpr", item)
+                if eqn.primitive.name == "jit":
+                    calls.setdefault(id(inner), []).append((inner, eqn.params["name"]))
+                    if len(calls[id(inner)]) > 2:
                         continue
-                    inner = getattr(item, "jaxpr", item)
-                    if eqn.primitive.name == "jit":
-                        calls.setdefault(id(inner), []).append((inner, eqn.params["name"]))
-                        if len(calls[id(inner)]) > 2:
-                            continue
-                    count(inner)
+                count(inner)
 
     count(jaxpr)
     found: dict[int, tuple[Any, str]] = {}

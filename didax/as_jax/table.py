@@ -242,8 +242,8 @@ NOWHERE = frozenset(
 # What is there and differs, as far as a program notices it under the layer. `docs/from-jax.md` has the same table.
 DIFFERENT = {
     "jax.random.gamma": "16-bit floats are drawn in 32 bits: other numbers",
-    "jax.random.poisson": "from means of 100,000 on, another count in rare cases: the probabilities have more digits",
-    "jax.random.binomial": "from 100,000 trials on, another count in rare cases: the probabilities have more digits",
+    "jax.random.poisson": "more digits: at a mean of 1,000 one count in 4,000 is another, at 100,000 half",
+    "jax.random.binomial": "more digits: of 30 trials one count in 3,500 is another, of 100,000 one in 400",
     "jax.core.pytype_aval_mappings": "is not read: classes with __jax_array__ or __array__ are arrays",
     "jax.interpreters.xla.canonicalize_dtype_handlers": "is not read, as jax.core.pytype_aval_mappings",
     "jax.make_jaxpr": "functions are made of other operations in part, some of which jax has not",

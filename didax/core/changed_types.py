@@ -85,7 +85,7 @@ class ChangedTypes(LowType):
         return self.update(shape, sharding=layout and layout.with_entry(axis, names))
 
     def without_axis(self, axis: int = 0) -> Self:
-        """The type of what lies along an axis."""
+        """The type of one element along an axis: that of the array, without the axis."""
         shape, layout = self.shape[:axis] + self.shape[axis + 1 :], self.layout
         return self.update(shape, sharding=layout and layout.without_entry(axis))
 

@@ -200,7 +200,7 @@ def _normalise(name: str, value: Any) -> Any:
 
 
 def _device(value: Any) -> Any:
-    """A device; None for the name of a platform, of which a process has one."""
+    """A device; None for the name of a platform, because a process has one platform only."""
     if value is None or isinstance(value, str):
         return None
     if not hasattr(value, "device_kind"):

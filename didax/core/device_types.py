@@ -240,5 +240,5 @@ def backward(primitive: Primitive, rule: Rule) -> Rule:
 
 
 def _loosened_argument(x: Any) -> Any:
-    undef = getattr(x, "loosened", None)  # of what stands for a linear argument, which is no value
+    undef = getattr(x, "loosened", None)  # placeholders of linear arguments have this method
     return loosened(x) if undef is None else undef()

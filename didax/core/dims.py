@@ -504,8 +504,8 @@ def bounds(x: Size) -> Bounds:
     return _bounds_within(x, x.scope.constraints, _steps_left.get())
 
 
-# A bound is found by what is known of sizes, which holds sizes whose bounds are asked for in turn: each use of what is
-# known is a step, and so many of them follow each other. The operands of floordiv, mod, ... are bounded without a step.
+# A bound is found by facts that are known of sizes. A fact holds other sizes, whose bounds are asked for in turn. Each
+# use of a fact is a step, and at most so many steps follow each other. The operands of floordiv, mod, ... take no step.
 _steps_left = ContextVar("steps_left", default=4)
 
 

@@ -27,7 +27,7 @@ class Effect(NamedTuple):
 
 
 class DebugEffect(Effect):
-    """The effect of what shows values: prints and debug callbacks. All of them keep the order of the program.
+    """The effect of operations that show values: prints and debug callbacks. They keep the order of the program.
 
     >>> import didax as dx
     >>> jaxpr = dx.make_jaxpr(lambda x: dx.debug.print("{}", x))(1.0)

@@ -199,7 +199,7 @@ class MissingRuleError(NotImplementedError):
 
 
 class RuleError(RuntimeError):
-    """A primitive's rule failed: it raised, wrote what XLA does not take, or returned what it must not.
+    """A primitive's rule failed: it raised, wrote a text that XLA refuses, or returned values of wrong types.
 
     >>> import numpy as np
     >>> from didax.extend import rules

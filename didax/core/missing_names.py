@@ -22,7 +22,7 @@ from opcode import opmap
 from types import ModuleType
 from typing import Any
 
-# The modules that users name, those that hold what most programs want first. They are imported only when the text of
+# The modules that users name; those that most programs use come first. They are imported only when the text of
 # an error is asked for, so no floor of the house depends on them.
 _PUBLIC = (
     "didax", "didax.numpy", "didax.lax", "didax.nn", "didax.random", "didax.tree", "didax.numpy.linalg",

@@ -23,9 +23,10 @@ from didax.core.mesh import ONE_DEVICE, AbstractMesh, AnyMesh, Mesh, current_mes
 
 Index = tuple[slice, ...]
 Parts = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
-in_use = False  # whether a sharding over devices of a mesh, or in a memory, was ever made: spares programs the question
-in_memories = False  # whether a memory other than that of the device was ever named: spares them one more
-in_types = False  # whether a mesh with explicit axes was ever used: spares interpreters the question
+# Each of these is False until the first such use, so that programs and interpreters need not ask every value.
+in_use = False  # a sharding over the devices of a mesh, or in a memory, was made
+in_memories = False  # a memory other than the device's own was named
+in_types = False  # a mesh with explicit axes was used
 
 
 class DuplicateSpecError(ValueError):
@@ -417,7 +418,7 @@ class NamedSharding(Sharding):
         return self.update(spec=(*self.spec[:axis], names, *self.spec[axis:]))
 
     def without_entry(self, axis: int) -> NamedSharding:
-        """The sharding of what lies along an axis."""
+        """The sharding of one element along an axis: that of the array, without the axis."""
         return self.update(spec=(*self.spec[:axis], *self.spec[axis + 1 :]))
 
     def dims_text(self, lengths: Iterable[str]) -> list[str]:

@@ -1,4 +1,9 @@
-"""`debug.print`: a print that runs where the program computes its values."""
+"""`debug.print` and `debug.log`: text that is written where the program computes its values.
+
+Both check the format string while the call is traced, so a mistake in it is an error at the user's line, and then bind
+a debug callback, which formats the values when the program runs, in the order of the program. Read next:
+`didax/debug/__init__.py` (`callback`), `primitives/callback.py`.
+"""
 
 from __future__ import annotations
 

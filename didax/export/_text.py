@@ -224,7 +224,7 @@ class _Program:
 
 
 def _widths(jaxpr: Jaxpr) -> Iterator[bool]:
-    """Whether Python's numbers in a program have 64 bits: what it was written with is what it is read with."""
+    """Whether Python's numbers in a program have 64 bits. It is read with the width with which it was written."""
     for eqn in jaxpr.eqns:
         for x in eqn.invars:
             if isinstance(x, Literal) and x.aval.weak_type and x.aval.dtype != bool:

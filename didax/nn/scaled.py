@@ -155,7 +155,7 @@ def scaled_dot_general(
 
 
 def _rows(x: Any, met: Sequence[int], batch: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
-    """An operand with three axes, of the batch, of what is left, of what is summed over; the shape of what is left."""
+    """The operand with three axes (batch, free, summed), and the lengths of its free axes."""
     free = free_axes(x.ndim, tuple(met), tuple(batch))
     sizes = [[x.shape[axis] for axis in axes] for axes in (batch, free, met)]
     return dnp.transpose(x, (*batch, *free, *met)).reshape([math.prod(n) for n in sizes]), tuple(sizes[1])

@@ -163,29 +163,15 @@ lcm = ufunc("lcm", 2, "Least common multiple of integers.", names="x1 x2", iu=_l
 
 # --- powers -------------------------------------------------------------------------------------------------
 
-
-def _power_int(x: Any, y: Any) -> Any:
-    """Compute powers by repeated squaring over the bits of y.
-
-    For negative y the result is 0, 1 or -1, which is x ** (y mod 2**bits).
-    """
-    bits = dtypes.iinfo(aval_of(y).dtype).bits
-    power: Any = _constant(1, x)
-    for i in range(bits):
-        is_set = el.ne(el.and_(el.shift_right_logical(y, _constant(i, y)), 1), 0)
-        power = _choose(is_set, el.mul(power, x), power)
-        x = el.mul(x, x) if i + 1 < bits else x
-    return power
-
-
-_power = ufunc("power", 2, "x ** y.", iu=_power_int, fc=el.pow_, b=_as_int(_power_int))
+_power = ufunc("power", 2, "x ** y.", iufc=el.pow_, b=_as_int(el.pow_))
 
 
 @array_function
 def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return x1 ** x2. An integer x2 of Python or NumPy becomes multiplications: exact, differentiable everywhere.
 
-    The dtype is that of x1 then. TypeError for a negative one as the exponent of an integer array.
+    The dtype is that of x1 then. TypeError for a negative one as the exponent of an integer array. Where x2 is an
+    array, powers of integers to negative exponents are rounded towards 0: they are 0, or 1 and -1 where x1 is.
 
     >>> import didax.numpy as dnp
     >>> dnp.power(dnp.array([1, 2, 3]), 2)

@@ -69,7 +69,7 @@ class Lengths:
         return aval.update(shape=self.shape(aval.shape)) if any(map(is_symbolic, aval.shape)) else aval
 
     def smaller(self, size: Dim) -> Size:
-        """A size with what is known of it in the bucket, and what the trace decided of its sizes."""
+        """The size, over variables that carry the bounds of the bucket and the decisions of the trace."""
         known = self._variables.get(size.scope)
         if known is None:
             scope = Scope(dict(self.bucket))
@@ -102,9 +102,9 @@ class PaddedEqn:
     as_number = given_by("didax.primitives.real_lengths")
     """as_number(number, aval): such a scalar in the dtype of a type, weak where that is weak."""
     real = given_by("didax.primitives.real_lengths")
-    """real(x, aval, axes, fill): `x`, with a scalar in the place of what lies beyond the real lengths of these axes."""
+    """real(x, aval, axes, fill): `x`, with a scalar for each element beyond the real lengths of these axes."""
     within = given_by("didax.primitives.real_lengths")
-    """within(shape, axes): a mask of the padded shape: what is within the real lengths of these axes."""
+    """within(shape, axes): a mask of the padded shape, true within the real lengths of these axes."""
     select = given_by("didax.primitives.real_lengths")
     """select(which, x, y): `x` where `which` holds, else `y`; scalars stretch."""
     lowest = given_by("didax.primitives.real_lengths")
@@ -128,7 +128,7 @@ class PaddedEqn:
     clamp_all = given_by("didax.primitives.real_lengths")
     """clamp_all(indices, bounds): the same for index vectors, along the last axis of an array."""
     below = given_by("didax.primitives.real_lengths")
-    """below(indices, bounds, others): index vectors with other numbers in the place of what exceeds its bound."""
+    """below(indices, bounds, others): index vectors, with other numbers for those that exceed their bound."""
     moved_out = given_by("didax.primitives.real_lengths")
     """moved_out(indices, aval, axes, others): the same for those beyond the real lengths of these axes."""
 

@@ -257,7 +257,7 @@ def branch_keys(branches: Sequence[Jaxpr], operands: Sequence[Any]) -> list[Keys
 
 
 def loop_keys(step: Any, count: int, carry: Sequence[Any]) -> list[Any]:
-    """The carry after `count` steps (carry -> carry), of which the second stands for all that follow."""
+    """The carry after `count` steps (carry -> carry). The second step stands for all that follow."""
     for _ in range(2 if is_symbolic(count) else min(count, 2)):
         carry = [
             after or (Keys(before.aval) if isinstance(before, Keys) else None)

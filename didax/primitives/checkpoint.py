@@ -214,9 +214,9 @@ def recomputing(split: Split[Jaxpr], policy: Policy | None) -> Split[Jaxpr]:
 
 @cached_on_jaxpr
 def divide(jaxpr: Jaxpr, wanted: tuple[bool, ...], policy: Policy | None) -> Split[Jaxpr]:
-    """A jaxpr that also returns what the policy saves, and one that computes the wanted results again from that.
+    """A jaxpr that also returns the values that the policy saves, and one that computes the wanted results from these.
 
-    Equations with effects are not repeated: what they return is saved.
+    Equations with effects are not repeated: their results are saved.
     """
     needed: set[Any] = {x for x, want in zip(jaxpr.outvars, wanted, strict=True) if want}
     forward: list[Eqn] = []

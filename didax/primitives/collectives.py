@@ -209,7 +209,7 @@ class AllGather(LinearCollective):
 
 
 class ReduceScatter(LinearCollective):
-    """The sum over the axis, of which the k-th element gets the k-th piece along `dimension`."""
+    """The sum over the axis, cut along `dimension`: the k-th element of the axis gets the k-th piece."""
 
     sharding = _along_dimension
 

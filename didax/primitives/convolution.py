@@ -194,7 +194,7 @@ class Convolution(BilinearContraction):
         return emit(ctx, lhs, rhs, out, how)
 
     def transpose(self, ct: Any, lhs: Any, rhs: Any, **params: Any) -> list[Any]:
-        if 0 in (ct.size, lhs.size, rhs.size):  # no windows, of which the lengths below would be computed
+        if 0 in (ct.size, lhs.size, rhs.size):  # there are no windows, so the lengths below do not exist
             return [None, None]
         if is_undef(lhs):
             return [_lhs_cotangent(ct, lhs.aval, rhs, **params), None]

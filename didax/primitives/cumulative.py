@@ -414,7 +414,7 @@ def lower_scan(
 def _scan_windows(
     ctx: FunctionContext, x: Value, axis: int, reverse: bool, combine: Combine, identity: Any
 ) -> Value:
-    """As the reduction of windows that begin before the array, of which XLA makes several passes over blocks."""
+    """As a reduction of windows that begin before the array. XLA turns it into several passes over blocks."""
     n, ndim = x.aval.shape[axis], x.aval.ndim
     start = ctx.scalar(identity, x.aval.dtype)
     args, header = ctx.block([start.aval, start.aval])

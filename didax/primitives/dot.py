@@ -382,7 +382,7 @@ def _sums_within_large(ctx: Any, x: Any, y: Any, x_contract: Any, y_contract: An
 
 
 def _emit_turned(ctx: Any, x: Any, y: Any, contract: Any, precision: Precisions, out: ShapedArray) -> Any:
-    """The product without batch axes as that of `y` and `x`, whose axes are moved then."""
+    """The product without batch axes, computed as `y` times `x`, and then its axes are moved."""
     x_contract, y_contract = contract
     from_x = x.aval.ndim - len(x_contract)
     order = (*range(from_x, out.ndim), *range(from_x))

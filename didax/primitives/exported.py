@@ -1,4 +1,4 @@
-"""`exported_p`: the call of a program that was exported, of which there is a StableHLO module and no Python.
+"""`exported_p`: the call of an exported program, which is a StableHLO module and no Python.
 
 Read next: `didax/export/_exported.py`, what users call; `didax/xla/artifacts.py`.
 """

@@ -304,8 +304,8 @@ def _shift(axes: Sequence[int], by: bool = True) -> tuple[int, ...]:
 class Scatter(Primitive):
     """Windows of the operand, at positions given by `scatter_indices`, combined with `updates`.
 
-    `scatter` itself writes the updates; where indices repeat, the last one stays. Subclasses differ in how an
-    update meets what is there (`hlo`, `ufunc`) and in what follows from that for derivatives.
+    `scatter` itself writes the updates; where indices repeat, the last one stays. Subclasses differ in how
+    an update is combined with the element that is there (`hlo`, `ufunc`), and so in their derivatives.
     """
 
     linear = True

@@ -2,12 +2,12 @@
 
 `scatter` promises that the last update of an element stays. A CPU writes one window after the other. A GPU writes them
 all at once: where windows meet, any of them may stay, another one in each run, and the primal may keep an update whose
-tangent the derivative drops. So the writes are numbered in their order, each place first gets the greatest number of
-those that would write to it, which no order of writing changes, and then
+tangent the derivative drops. So the writes are numbered in their order. First, each place gets the greatest number of
+the writes that meet there; a maximum does not depend on the order of writing. Then
 
-    windows that are equal or apart     those that find another number than their own are sent out of bounds, where
-                                        writes are dropped; the numbers take an element for each place of a window
-    windows that may overlap in part    each element takes the update of the number that it has
+    windows that are equal or apart     a write that finds another number than its own is sent out of bounds, where
+                                        writes are dropped; there is one number for each place of a window
+    windows that may overlap in part    each element takes the update whose number it has
 
 Read next: `gather.py`, the primitive.
 """

@@ -1,4 +1,4 @@
-"""`loaded_p`: the call of a compiled program that was read from bytes, of which there is neither a jaxpr nor a text.
+"""`loaded_p`: the call of a compiled program that was read from bytes, and has neither a jaxpr nor a text.
 
 Read next: `didax/runtime/loaded.py`, which runs it; `didax/experimental/serialize_executable.py`, for users.
 """

@@ -1,10 +1,10 @@
 """The `padded` rules for parts of arrays: slices, pads, joins, gathers, scatters, windows, convolutions.
 
-    x[i:]   of a real length n    elements i, i + 1, ... of the padded axis, of which the first n - i count
+    x[i:]   of a real length n    elements i, i + 1, ... of the padded axis; the first n - i of them count
 
-Where the parameters of an equation are plain numbers, the padded equation has the same; where they depend on a size,
-they are numbers of the program. A position out of range is one beyond the real length, and is moved or dropped as the
-equation says before the padded operation sees it.
+Where the parameters of an equation are plain numbers, the padded equation has the same numbers; where they depend on a
+size, the program computes them. A position is out of range if it is beyond the real length. It is moved or dropped, as
+the equation says, before the padded operation sees it.
 Read first: `padded.py`.
 """
 
@@ -57,14 +57,14 @@ def concatenated(self: Any, eqn: PaddedEqn, *xs: Any, dimension: int) -> Any:
 
 
 def padded(self: Any, eqn: PaddedEqn, x: Any, value: Any, *, padding_config: Any) -> Any:
-    """What lies beyond becomes the padding value, of which there may then be more."""
+    """Elements beyond the real lengths become the padding value, so the result may have more of it at its end."""
     if any(is_symbolic(interior) for _, _, interior in padding_config):
         raise eqn.refuse("spreads elements by a length")
     aval, config, starts = eqn.avals[0], list[tuple[int, int, int]](), dict[int, Size]()
     x = eqn.real(x, aval, [i for i, entry in enumerate(padding_config) if entry != (0, 0, 0)], value)
     for axis, (low, _, interior) in enumerate(padding_config):
         first, total = low, eqn.out_shape[axis]
-        if is_symbolic(low):  # as much as there may be, of which some is left out again
+        if is_symbolic(low):  # as much as there may be; some of it is left out again
             first = eqn.most(low)
             starts[axis] = first - low
             total += eqn.most(first - low)
@@ -114,7 +114,7 @@ def gathered(
     self: Any, eqn: PaddedEqn, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Sequence[Size],
     mode: Any, **flags: Any,
 ) -> Any:  # fmt: skip
-    """Positions are compared with real lengths; those of what lies beyond read anything."""
+    """Positions are compared with real lengths. Those that are themselves padding read any element."""
     aval, sizes = eqn.avals[0], eqn.shape(slice_sizes)
     for axis, (size, n) in enumerate(zip(slice_sizes, aval.shape, strict=True)):
         if is_symbolic(size) and size != n:

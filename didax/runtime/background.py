@@ -31,7 +31,7 @@ from didax.runtime.compiled import Program
 from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, on_cpu
 from didax.runtime.stepwise import Budget, TooLong, cost_of, evaluate
 
-# What evaluation may take, as a share of what compiling takes, before a thread compiles.
+# The share of the time to compile that evaluation may take; beyond it a thread compiles.
 _SHARE = 1 / 20
 # Calls of a program on small arrays that are evaluated in any case.
 _FIRST_CALLS = 2

@@ -1,4 +1,4 @@
-"""Calls of padded programs on concrete arrays: their arguments with zeros after them, and what is real of the results.
+"""Calls of padded programs on concrete arrays: zeros are added to the arguments, and cut off from the results.
 
 On the CPU arrays are copied into zeros by NumPy, and results are views of what the program returned, so that nothing is
 compiled for a length but the program of its bucket. On accelerators both are operations of their own, a small program

@@ -232,7 +232,7 @@ class Program:
         """The StableHLO module; the Python functions that it calls back are added to `callbacks`.
 
         With `located` the text says where operations come from. With a `listener` it asks XLA how it splits the values
-        that the program looks at. For another `platform` than that of the process it calls nothing in this process.
+        that the program looks at. A text for a `platform` that is not the process's calls no function of it.
         """
         with config.override(lowering_platform=platform):
             return self._text(callbacks, partition, located, listener)

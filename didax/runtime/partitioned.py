@@ -158,7 +158,7 @@ def _layout(x: Any) -> NamedSharding | None:
 
 @functools.cache
 def _named(sharding: Any) -> NamedSharding:
-    """The sharding of one device as that of a mesh of one device."""
+    """The sharding of one device, written as a sharding over a mesh of one device."""
     (device,) = sharding.device_set
     return NamedSharding(mesh_of_device(device), PartitionSpec(), memory_kind=sharding.memory_kind)
 

@@ -58,7 +58,7 @@ class Budget:
 
 
 class Cost(NamedTuple):
-    """An estimate of what a program takes, in seconds, and what of it is known."""
+    """An estimate of the seconds that a program takes, and the parts of it that are known."""
 
     evaluating: float  # once, operation by operation, where every operation has its plan
     own: float  # the same without the jaxprs inside

@@ -1,4 +1,10 @@
-"""Interpolation of samples on a grid: `RegularGridInterpolator`."""
+"""Interpolation of samples on a grid: `RegularGridInterpolator`.
+
+    f(x) = sum of weight * sample over the corners of the cell that holds x
+
+The points of each axis strictly ascend or descend, as in SciPy; they are looked at where their values are known. The
+interpolant is differentiable by the samples, the points and x. Read next: `ndimage.py`, for grids of whole numbers.
+"""
 
 from __future__ import annotations
 

@@ -180,10 +180,10 @@ Application = tuple[Primitive, tuple[Any, ...], dict[str, Any]]
 
 
 class Applications:
-    """The results of what the rules behind one operation have applied, by primitive, operands and parameters.
+    """The operations that the rules behind one operation have applied, with their results.
 
-    Derivatives by several operands in another order are the same ones: without this table their number would double
-    with each order.
+    The key is the primitive, its operands and its parameters. A derivative by several operands is the same in any
+    order of the operands: without this table the number of operations would double with each order.
     """
 
     __slots__ = ("results",)

@@ -42,7 +42,7 @@ def interpret(
 def rewritten(
     jaxpr: Jaxpr, apply: Apply, *, what: str, in_avals: Sequence[ShapedArray] | None = None
 ) -> Jaxpr:
-    """The jaxpr of what `apply` binds for each equation; `in_avals` where types of inputs change, too."""
+    """The jaxpr of the operations that `apply` binds for each equation; `in_avals` where types of inputs change."""
     avals = jaxpr.in_avals if in_avals is None else in_avals
     return trace_closed(lambda *args: interpret(jaxpr, args, apply), avals, what=what, name=jaxpr.name)
 

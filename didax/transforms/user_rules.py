@@ -10,7 +10,7 @@ from didax.transforms.cache import cached_on_jaxpr
 
 
 def may_send_more(eqn: Eqn) -> bool:
-    """Whether the equation is a rule of the user's or holds one, which may send more than multiples of what it gets."""
+    """Whether the equation is or holds a rule of the user's, which may send more than multiples of its inputs."""
     if eqn.primitive.transposes_zeros is None:
         return False
     return any(map(_holds_rules, eqn.jaxprs)) if eqn.jaxprs else True

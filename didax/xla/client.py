@@ -237,7 +237,7 @@ def calling_backend(depth: int, count: int = 1) -> Backend:
     """Where programs that call Python run on the CPU: on the calling thread, at once.
 
     A callback waits for programs that it starts itself. Such programs run on another client (those with callbacks one
-    `depth` deeper), so that no thread that they need is one that waits.
+    `depth` deeper), so that they need no thread that waits.
     """
     given: dict[str, Any] = {} if count == 1 else {"num_devices": count}
     return to_the_end(lambda: Backend(xe.get_tfrt_cpu_client(asynchronous=False, **given), "cpu"))
@@ -295,38 +295,15 @@ def _start(
     kept_memory.keep(config.state().keep_memory)
     if "jax" not in sys.modules:  # which shares the setting
         xe.set_tracebacks_enabled(False)  # one with every result takes 0.3 us, on a deep stack 2 us
-    wanted = [p.strip() for p in platforms.split(",") if p.strip()] or ["cuda?", "cpu"]
+    wanted = [p.strip() for p in platforms.split(",") if p.strip()] or [_CUDA_IF_ANY, "cpu"]
     for platform in wanted:
         if platform == "cpu":
-            given: dict[str, Any] = {"num_devices": num_cpu_devices} if num_cpu_devices > 0 else {}
-            if distributed is not None:
-                client, index, count, collectives = distributed
-                given |= {"distributed_client": client, "node_id": index, "num_nodes": count}
-                given |= {"collectives": collectives}
-                with _threads_beside(given.get("num_devices", 1)):
-                    return Backend(xe.get_tfrt_cpu_client(asynchronous=True, **given), "cpu", processes)
-            return Backend(xe.get_tfrt_cpu_client(asynchronous=True, **given), "cpu", processes)
-        if platform in ("cuda?", "cuda", "gpu"):
-            if _cuda_plugin() is not None:
-                try:
-                    client, c_api = _cuda_client(distributed, local_device_ids)
-                    return Backend(client, "cuda", processes, c_api)
-                except Exception as error:
-                    if platform != "cuda?":
-                        raise
-                    _warn_of_idle_gpu(
-                        f"XLA's plugin for it did not start: {error}", "`python -m didax doctor`"
-                    )
-            elif platform == "cuda?":
-                _warn_of_idle_gpu("XLA's plugin for it is not installed", "pip install 'didax[gpu]'")
-            elif platform != "cuda?":
-                raise RuntimeError(
-                    message(
-                        "The NVIDIA GPU platform was asked for, but its plugin is not installed.",
-                        f"platforms: {platforms!r}",
-                        fix="pip install 'didax[gpu]', or set DIDAX_PLATFORMS=cpu.",
-                    )
-                )
+            return Backend(_cpu_client(num_cpu_devices, distributed), "cpu", processes)
+        if platform in (_CUDA_IF_ANY, "cuda", "gpu"):
+            found = _cuda_client_if_any(platforms, platform == _CUDA_IF_ANY, distributed, local_device_ids)
+            if found is not None:
+                client, c_api = found
+                return Backend(client, "cuda", processes, c_api)
         else:
             raise RuntimeError(
                 message(
@@ -336,6 +313,46 @@ def _start(
                 )
             )
     raise RuntimeError(message("No platform is available.", f"platforms: {platforms!r}", fix="Add 'cpu'."))
+
+
+_CUDA_IF_ANY = "cuda?"  # the first choice where nobody chose: a GPU that cannot be used is no error
+
+
+def _cpu_client(num_devices: int, distributed: Distributed | None) -> Any:
+    given: dict[str, Any] = {"num_devices": num_devices} if num_devices > 0 else {}
+    if distributed is None:
+        return xe.get_tfrt_cpu_client(asynchronous=True, **given)
+    client, index, count, collectives = distributed
+    given |= {"distributed_client": client, "node_id": index, "num_nodes": count, "collectives": collectives}
+    with _threads_beside(given.get("num_devices", 1)):
+        return xe.get_tfrt_cpu_client(asynchronous=True, **given)
+
+
+def _cuda_client_if_any(
+    platforms: str,
+    is_optional: bool,
+    distributed: Distributed | None,
+    local_device_ids: Sequence[int] | None,
+) -> tuple[Any, Any] | None:
+    """What `_cuda_client` returns; None if it `is_optional` and does not start, with a warning if there is a GPU."""
+    if _cuda_plugin() is not None:
+        try:
+            return _cuda_client(distributed, local_device_ids)
+        except Exception as error:
+            if not is_optional:
+                raise
+            _warn_of_idle_gpu(f"XLA's plugin for it did not start: {error}", "`python -m didax doctor`")
+    elif is_optional:
+        _warn_of_idle_gpu("XLA's plugin for it is not installed", "pip install 'didax[gpu]'")
+    else:
+        raise RuntimeError(
+            message(
+                "The NVIDIA GPU platform was asked for, but its plugin is not installed.",
+                f"platforms: {platforms!r}",
+                fix="pip install 'didax[gpu]', or set DIDAX_PLATFORMS=cpu.",
+            )
+        )
+    return None
 
 
 def _warn_of_idle_gpu(reason: str, remedy: str) -> None:
@@ -375,10 +392,8 @@ def _preload_cuda_libraries() -> None:
         for folder, _, files in os.walk(root):
             for file in sorted(files):
                 if any(file.startswith(f"lib{name}.so") for name in _CUDA_LIBRARIES):
-                    try:
+                    with contextlib.suppress(OSError):  # the system's own copy may serve
                         ctypes.cdll.LoadLibrary(os.path.join(folder, file))
-                    except OSError:
-                        continue  # the system's own copy may serve
 
 
 def _cuda_client(distributed: Distributed | None, local_device_ids: Sequence[int] | None) -> tuple[Any, Any]:

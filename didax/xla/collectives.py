@@ -179,7 +179,7 @@ def _groups_of_mesh(text: str, partitions: int) -> Groups:
     mesh, _, along = text.rpartition(" {")
     axes = {name: int(size) for name, size in _AXIS.findall(mesh.partition("]")[0])}
     parts = {name: (int(before or 1), int(size or axes[name])) for name, before, size in _PART.findall(along)}
-    # Every axis becomes three: what is before the part that the groups extend over, the part, and what is after it.
+    # Every axis becomes three: the part that the groups extend over, with the parts before and after it.
     split: list[int] = []
     for name, size in axes.items():
         before, part = parts.get(name, (1, 1))

@@ -145,7 +145,7 @@ class Recording:
     def programs(self) -> Iterator[str]:
         """The texts of the programs that were loaded while the profile ran.
 
-        Their numbers are not those that the events have, which a program that is loaded from disk brings with it.
+        The numbers in the texts are not those of the events: a program that is loaded from disk brings its own.
         """
         for plane in _fields(self._serialized, _PLANES):
             if dict(_all_fields(plane)).get(_PLANE_NAME) != b"/host:metadata":

@@ -305,7 +305,7 @@ def test_equations_keep_their_lines_whatever_passes_are_loaded():
     assert [str(source).partition("(")[2].endswith("f)") for source in sources] == [True, True]
 
 
-def test_misuse():
+def test_arguments_of_other_kinds_are_refused():
     with pytest.raises(ValueError, match="kinds of errors"):
         checkify.checkify(lambda x: x, errors={ValueError})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="check_error takes an Error"):

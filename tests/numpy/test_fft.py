@@ -21,7 +21,7 @@ def operand(name, shape, dtype="float32"):
 
 @pytest.mark.parametrize("norm", [None, "backward", "ortho", "forward"])
 @pytest.mark.parametrize("name", NAMES)
-def test_one_axis(name, norm):
+def test_transforms_of_one_axis_are_those_of_jax(name, norm):
     for shape, n, axis in [((4,), None, -1), ((2, 5), 3, -1), ((3, 2), 6, 0), ((2, 1, 3), 1, 1)]:
         x = operand(name, shape)
         compare(

@@ -82,7 +82,7 @@ def test_arguments(text):
     check(text, sample("float32", (3, 4)), jit=False)
 
 
-def test_compiled():
+def test_compiled_reductions_are_those_of_jax():
     for text in (
         "np.var(x, 0)",
         "np.cumsum(x, 1)",
@@ -102,7 +102,7 @@ def test_compiled():
         "np.nancumprod(x)", "np.max(x, 0)", "np.argmax(x, 0)", "np.median(x, 0)", "np.nansum(x, where=y)",
     ],
 )  # fmt: skip
-def test_nan(text):
+def test_reductions_of_nan_are_those_of_jax(text):
     x = sample("float32", (3, 3))
     x[0, 1] = np.nan
     x[2] = np.nan

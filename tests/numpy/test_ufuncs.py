@@ -66,7 +66,7 @@ def check_call(name, args, jit=False):
 
 
 @pytest.mark.parametrize("name", UNARY)
-def test_unary(name):
+def test_functions_of_one_operand_are_those_of_jax(name):
     for x in [*[sample(dtype) for dtype in DTYPES], np.zeros((0, 2), "float32"), 2, 2.5, True, 1j]:
         check_call(name, (x,))
     corners = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0], "float32")
@@ -75,7 +75,7 @@ def test_unary(name):
 
 
 @pytest.mark.parametrize("name", BINARY)
-def test_binary(name):
+def test_functions_of_two_operands_are_those_of_jax(name):
     for dtype in DTYPES:
         y = sample(dtype, seed=1)
         if name in INT_BY_ZERO and dtype == "bool":
@@ -361,6 +361,14 @@ def test_integer_scalars_of_numpy_are_static_exponents() -> None:
             assert [y.dtype for y in found] == [y.dtype for y in wanted], (dtype, exponent)
     with pytest.raises(TypeError):
         dnp.power(dnp.arange(3), np.int64(-1))
+
+
+@pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit])
+def test_powers_of_integers_wrap_and_negative_ones_are_truncated(evaluate: Any) -> None:
+    """1 / 3 rounded towards zero is 0; its remainder modulo 2**32, which times 3 is 1, would be -1431655765."""
+    x, y = np.int8([3, -3, 2, 1, -1, -1, 0, 3, -128]), np.int8([-1, -2, -1, -5, -3, -2, -1, 5, 127])
+    assert evaluate(dnp.power)(x, y).tolist() == [0, 0, 0, 1, -1, 1, 0, -13, 0]
+    assert evaluate(lambda x: 3**x)(dnp.array([-1, 2, 21])).tolist() == [0, 9, 1870418611]
 
 
 def test_ldexp_scales_beyond_the_powers_that_are_numbers() -> None:

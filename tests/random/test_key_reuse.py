@@ -495,7 +495,7 @@ def test_as_an_error():
                 f(key())
 
 
-def test_off():
+def test_uses_are_not_remembered_while_the_option_is_off():
     k = key()
     with dx.debug_key_reuse("off"):
         random.normal(k), random.normal(k), dx.jit(lambda k: (random.split(k), random.split(k)))(k)

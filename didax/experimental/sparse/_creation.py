@@ -1,4 +1,8 @@
-"""Sparse arrays out of nothing: `empty`, `eye`, and random ones."""
+"""Sparse arrays out of nothing: `empty`, `eye`, and random ones.
+
+`sparse_format` chooses the class: "bcoo", "bcsr", "coo", "csr" or "csc". `random_bcoo` draws from a key where the
+entries are, and their values. Read next: `bcoo.py`.
+"""
 
 from __future__ import annotations
 

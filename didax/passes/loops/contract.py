@@ -93,7 +93,7 @@ def carried_sums(body: Jaxpr, layout: BodyLayout) -> Iterator[_Sum]:
 
 
 def _terms(x: Atom, made_by: dict[Any, Eqn], count: Any) -> Iterator[_Term | None]:
-    """The terms of what a step adds, `x`; None for one that is neither a product nor a sum over axes."""
+    """The terms of the sum `x` that a step adds; None for a term that is neither a product nor a sum over axes."""
     todo = [x]
     while todo:
         x = todo.pop()

@@ -28,7 +28,7 @@ from didax.primitives.slicing import dynamic_update_slice_p
 from didax.transforms.batching import AxisData, batch_jaxpr
 
 RULE = "products before the loop"
-MAX_BYTES = 1 << 28  # of what is computed before the loop, over all steps
+MAX_BYTES = 1 << 28  # of all values, for all steps, that are computed before the loop
 
 
 class Hoisted(NamedTuple):

@@ -114,7 +114,7 @@ def checkpointed_differs(
 def first_agreed(
     self: Any, compare: Callable[[Any], Any], args: Values, params: dict[str, Any]
 ) -> tuple[Values, dict[str, Any]]:
-    """`agree` of what the first operand decides."""
+    """The operands of a primitive whose first operand decides, with one that all devices agree on."""
     return [compare(args[0]), *args[1:]], params
 
 

@@ -40,7 +40,7 @@ def batch_first(axis: AxisData, x: Any, dim: int | None) -> Any:
 def batch_carry(
     axis: AxisData, carry: Values, dims: Sequence[int | None], batched: Sequence[bool]
 ) -> list[Any]:
-    """The carry with the batch axis first in the parts that are batched, of which `dims` are the batch axes."""
+    """The carry, with the batch axis first in the parts that are batched. `dims` says where the batch axes are now."""
     parts = zip(carry, dims, batched, strict=True)
     return [batch_first(axis, x, dim) if b else x for x, dim, b in parts]
 

@@ -124,7 +124,7 @@ class Checkpointed(Unbounded):
         return outs, fill_zeros([*last_dots, *saved_dots], where, [aval_of(y) for y in outs])
 
     def linearize(self, primals: Values, tangents: Values, **params: Any) -> Pair:
-        """The linear half is a replay of the carries that the loop goes through, of which some are saved."""
+        """The linear half is a replay: it goes through the carries of the loop again. Some carries are saved."""
         if params["save"]:
             return jit_p.linearize(primals, tangents, jaxpr=_loops(params))
         layout = WhileLayout.of(params)
@@ -257,8 +257,9 @@ def _tangent_step(body: Jaxpr, num_consts: int, nonzero_in: Mask) -> tuple[Jaxpr
 
 
 class _LinearParts(NamedTuple):
-    """A loop in two: the loop of what is not linear, and the step `(consts, linear, others) -> linear` of what is.
+    """A loop in two parts: the loop of the values that are not linear, and the step of those that are.
 
+    The step maps `(consts, linear, others) -> linear`.
     `linear` marks the linear parts of the carry.
     """
 

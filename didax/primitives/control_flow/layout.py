@@ -119,7 +119,7 @@ class Layout(tuple[int, ...]):
 class BodyLayout(Layout):
     """Constants, the carry, xs: of a scan, and of every loop's body, which is given a row of each of the xs.
 
-    Results are the carry, then the ys: the outputs of a scan, of which a body returns a row.
+    Results are the carry, then the ys. A scan returns the ys whole; its body returns a row of each.
     """
 
     __slots__ = ()

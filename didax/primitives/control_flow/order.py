@@ -34,7 +34,7 @@ _MIN_BYTES = 1 << 14  # a fence costs about a microsecond, as do two copies of s
 
 
 class Fence(Primitive):
-    """The identity on any number of arrays, of which all are computed before any is used."""
+    """The identity on any number of arrays. All of them are computed before any of them is used."""
 
     linear = True
     multiple_results = True

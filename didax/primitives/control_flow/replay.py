@@ -1,4 +1,4 @@
-"""`Replay`: a computation along the carries of a loop that has run, of which only some were saved.
+"""`Replay`: a computation along the carries of a loop that has run and saved only some of them.
 
     replay_p(c, s; step):    for i in range(n): s = step(c, s, h[i]);    return s        (`reverse`: from the last)
 

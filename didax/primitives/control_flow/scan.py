@@ -60,7 +60,7 @@ from didax.transforms.transpose import is_undef
 from didax.transforms.weak_types import strong_cotangents
 from didax.xla.text import FunctionContext, Value
 
-_MAX_FOLLOWED = 10_000  # steps of a loop that are followed one by one, in search of what depends on what
+_MAX_FOLLOWED = 10_000  # steps of a loop that are followed one by one, to find which elements depend on which
 
 
 class Scan(LoopPrimitive):
@@ -128,7 +128,7 @@ class Scan(LoopPrimitive):
         return writer.loop(ctx, carry, out_avals, params["unroll"])
 
     def memories(self, eqn: Eqn, place: Placing, operands: Memories) -> Where:
-        """A loop reads rows of what lies elsewhere, and writes rows there; steps written out compute with the whole."""
+        """A loop reads and writes rows of arrays in another memory; steps that are written out need whole arrays."""
         params, body = eqn.params, eqn.params["jaxpr"]
         layout = BodyLayout.of(params)
         consts, carry, xs = layout.split(operands)

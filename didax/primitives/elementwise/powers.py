@@ -1,4 +1,11 @@
-"""Powers: `integer_pow` with a static exponent, by repeated squaring, and `pow_` of two arrays."""
+"""Powers: `integer_pow` with a static exponent, by repeated squaring, and `pow_` of two arrays.
+
+    (x^y)' = x' y x^(y - 1) + y' log(x) x^y
+
+The first summand is 0 where y is 0, and the second where x is 0 and y is not negative, though a factor is infinite
+there. Powers of integers wrap; to negative exponents they are rounded towards 0. Read next: `vectorized.py`, by which
+large float32 arrays are raised, `complex_functions.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Rounding, the remainder of a division, and the neighbours of a floating-point number."""
+"""Rounding, the remainder of a division, and the neighbours of a floating-point number.
+
+    rem(x, y) = x - n y, n = x / y rounded towards zero;  its derivative by y is -n
+
+Floor, ceil and round are constant between their steps, so they have no derivative. Read next: `remainders.py`, for
+the remainders of large arrays.
+"""
 
 from __future__ import annotations
 
