@@ -188,10 +188,12 @@ def dot_general(
     lhs, rhs = match_scalars((lhs, rhs))
     x, y = getattr(lhs, "aval", lhs), getattr(rhs, "aval", rhs)
     if getattr(x, "dtype", None) != getattr(y, "dtype", None):
-        out, wide = _dtypes_of_product(aval_of(lhs).dtype, aval_of(rhs).dtype)
-        lhs, rhs = convert_element_type(lhs, wide), convert_element_type(rhs, wide)
-        if preferred_element_type is None:
-            return convert_element_type(dot_general(lhs, rhs, dimension_numbers, precision), out)
+        x, y = aval_of(lhs).dtype, aval_of(rhs).dtype  # a NumPy array of 64 bits has its narrowed one
+        if x != y:
+            out, wide = _dtypes_of_product(x, y)
+            lhs, rhs = convert_element_type(lhs, wide), convert_element_type(rhs, wide)
+            if preferred_element_type is None:
+                return convert_element_type(dot_general(lhs, rhs, dimension_numbers, precision), out)
     return dot_general_p.bind(
         lhs,
         rhs,

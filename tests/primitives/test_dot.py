@@ -160,6 +160,14 @@ def test_algorithms_stand_for_precisions() -> None:
             assert f"{precision}" in by_argument
 
 
+def test_a_numpy_array_of_64_bits_beside_an_array_of_32() -> None:
+    for dtype in ("float64", "int64"):
+        x = np.arange(3).astype(dtype)
+        for found in (lax.dot(x, dnp.asarray(x)), dx.jit(lambda y, x=x: lax.dot(y, x))(x)):
+            assert (int(found), found.dtype.itemsize) == (5, 4)
+    assert float(lax.dot_general(2.0, 3.0, (((), ()), ((), ())))) == 6.0
+
+
 def test_presets_say_what_they_are_meant_for_as_those_of_jax() -> None:
     kinds = ["float16", "bfloat16", "float32", "float64"]
     for theirs in jax.lax.DotAlgorithmPreset:
