@@ -10,6 +10,7 @@ import enum
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from didax.core import config, dtypes
@@ -31,13 +32,19 @@ __all__ = [
     "dot_general",
 ]
 
+_SUMS = {"F16": np.float16, "BF16": ml_dtypes.bfloat16, "F32": np.float32, "F64": np.float64}
+_FLOAT8 = [
+    getattr(ml_dtypes, f"float8_{x}") for x in ("e4m3fn", "e5m2", "e5m2fnuz", "e4m3fnuz", "e4m3b11fnuz")
+]
+
 DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
 
 class DotAlgorithmPreset(enum.Enum):
     """Algorithms of products by their operands' and their sums' dtypes; each stands for the precision that it needs.
 
-    The backends choose the algorithm themselves, so one that rounds more than is asked for is never taken.
+    The backends choose the algorithm themselves, so one that rounds more than is asked for is never taken. The
+    properties say for which dtypes an algorithm is meant; as a precision, it takes operands of any dtype.
 
     >>> import numpy as np
     >>> dot(np.float32([1, 2]), np.float32([3, 4]), precision=DotAlgorithmPreset.F32_F32_F32)
@@ -60,6 +67,59 @@ class DotAlgorithmPreset(enum.Enum):
     TF32_TF32_F32_X3 = "highest", 3
     F32_F32_F32 = "highest", 4
     F64_F64_F64 = "highest", 5
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def _parts(self) -> Sequence[str]:
+        """The parts of the name: what operands are rounded to, twice, what is summed, and how often it is split."""
+        return (["ANY"] * 3 if self.value == "default" else self.name.replace("ANY_F8", "F8").split("_")) + [
+            ""
+        ]
+
+    @property
+    def accumulation_type(self) -> Any:
+        """The dtype of the sums; None where it is chosen by the operands and `preferred_element_type`.
+
+        >>> DotAlgorithmPreset.BF16_BF16_F32_X3.accumulation_type
+        <class 'numpy.float32'>
+        """
+        return _SUMS.get(self._parts()[2])
+
+    @property
+    def supported_lhs_types(self) -> tuple[Any, ...] | None:
+        """The dtypes of the left operand, before it is rounded; None for any, or any of 8 bits."""
+        kind, _, _, split, *_ = self._parts()
+        return {
+            "F16": (np.float16,),
+            "BF16": (np.float32,) if split else (ml_dtypes.bfloat16, np.float32),
+            "F64": (np.float64,),
+            "TF32": (np.float32,),
+            "F32": (np.float32,),
+        }.get(kind)
+
+    @property
+    def supported_rhs_types(self) -> tuple[Any, ...] | None:
+        """The dtypes of the right operand: those of the left one."""
+        return self.supported_lhs_types
+
+    def supported_output_types(self, lhs_dtype: Any, rhs_dtype: Any) -> tuple[Any, ...] | None:
+        """The dtypes of the result for operands of two dtypes; None for any.
+
+        >>> DotAlgorithmPreset.F16_F16_F32.supported_output_types("float16", "float16")
+        (<class 'numpy.float32'>, <class 'numpy.float16'>)
+        """
+        kind, _, sums, split, *_ = self._parts()
+        if sums == "ANY":
+            return None
+        if (kind, sums) == ("F8", "F32"):
+            return np.float32, np.float16, ml_dtypes.bfloat16, *_FLOAT8
+        own = _SUMS[kind] if kind in ("F16", "BF16") and kind != sums and not split else None
+        is_own = own is not None and dtypes.promote_types(lhs_dtype, rhs_dtype) == np.dtype(own)
+        return (_SUMS[sums], own) if is_own else (_SUMS[sums],)
 
 
 class DotAlgorithm(NamedTuple):
@@ -128,10 +188,12 @@ def dot_general(
     lhs, rhs = match_scalars((lhs, rhs))
     x, y = getattr(lhs, "aval", lhs), getattr(rhs, "aval", rhs)
     if getattr(x, "dtype", None) != getattr(y, "dtype", None):
-        out, wide = _dtypes_of_product(aval_of(lhs).dtype, aval_of(rhs).dtype)
-        lhs, rhs = convert_element_type(lhs, wide), convert_element_type(rhs, wide)
-        if preferred_element_type is None:
-            return convert_element_type(dot_general(lhs, rhs, dimension_numbers, precision), out)
+        x, y = aval_of(lhs).dtype, aval_of(rhs).dtype  # a NumPy array of 64 bits has its narrowed one
+        if x != y:
+            out, wide = _dtypes_of_product(x, y)
+            lhs, rhs = convert_element_type(lhs, wide), convert_element_type(rhs, wide)
+            if preferred_element_type is None:
+                return convert_element_type(dot_general(lhs, rhs, dimension_numbers, precision), out)
     return dot_general_p.bind(
         lhs,
         rhs,

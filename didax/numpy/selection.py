@@ -477,7 +477,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     """Return the positions of nonzero elements, one array per axis.
 
     `size` fixes the number of positions; `fill_value` (by default 0) fills them up: a number, or a tuple of one for
-    each axis.
+    each axis. The positions are floats where the number is a float.
 
     >>> import didax.numpy as dnp
     >>> dnp.nonzero(dnp.array([0, 5, 7]))
@@ -498,9 +498,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     for length, fill in zip(reversed(x.shape), reversed(fills), strict=True):
         divisor = number(max_dim(length, 1), flat.dtype)
         column = cast(el.rem(flat, divisor), dtypes.default_dtype("i"))
-        columns.append(
-            ufuncs.where(is_hit, column, cast(as_array("nonzero", 0 if fill is None else fill), column.dtype))
-        )
+        columns.append(ufuncs.where(is_hit, column, 0 if fill is None else fill))
         flat = el.div(flat, divisor)
     return tuple(reversed(columns))
 

@@ -79,6 +79,7 @@ SELECTION = [
     "np.nonzero(x > 0)", "np.nonzero(y, size=6)", "np.nonzero(x, size=3, fill_value=7)",
     "np.nonzero(x > 0, size=9, fill_value=(5, 6))", "np.where(x > 0)", "np.where(x > 0, size=2)",
     "np.where(x > 0, x, 0)", "np.where(x > 0, x, y)", "np.where(y, 1, 2.0)", "np.where(True, 1, 2)",
+    "np.nonzero(y, size=6, fill_value=2.5)",
     "np.flatnonzero(x > 0)", "np.argwhere(x > 0)", "np.argwhere(x > 0, size=3)", "np.extract(x > 0, x)",
     "np.extract(x > 0, x, size=2)", "np.unique(y)", "np.unique(x)",
     "np.unique(y, return_index=True, return_inverse=True, return_counts=True)", "np.unique(y, size=6)",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
@@ -9,7 +12,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
-from didax.core import config
+from didax.core import config, dtypes
 from didax.xla.text import Module
 from tests.checks import first
 
@@ -155,6 +158,49 @@ def test_algorithms_stand_for_precisions() -> None:
         if precision != "DEFAULT":
             assert f"{precision}" in by_option
             assert f"{precision}" in by_argument
+
+
+def test_a_numpy_array_of_64_bits_beside_an_array_of_32() -> None:
+    for dtype in ("float64", "int64"):
+        x = np.arange(3).astype(dtype)
+        for found in (lax.dot(x, dnp.asarray(x)), dx.jit(lambda y, x=x: lax.dot(y, x))(x)):
+            assert (int(found), found.dtype.itemsize) == (5, 4)
+    assert float(lax.dot_general(2.0, 3.0, (((), ()), ((), ())))) == 6.0
+
+
+def test_presets_say_what_they_are_meant_for_as_those_of_jax() -> None:
+    kinds = ["float16", "bfloat16", "float32", "float64"]
+    for theirs in jax.lax.DotAlgorithmPreset:
+        ours = lax.DotAlgorithmPreset[theirs.name]
+        assert (repr(ours), str(ours)) == (repr(theirs), str(theirs))
+        for name in ("accumulation_type", "supported_lhs_types", "supported_rhs_types"):
+            assert getattr(ours, name) == getattr(theirs, name), (theirs, name)
+        for x, y in itertools.product(kinds, kinds):
+            assert ours.supported_output_types(x, y) == theirs.supported_output_types(x, y), (theirs, x, y)
+
+
+@pytest.mark.parametrize("dtype", first(["float32", "float16", "bfloat16", "complex64"]))
+def test_every_preset_multiplies(dtype: str) -> None:
+    x, y = (
+        np.asarray([[1, 2], [3, 4]], dtypes.dtype(dtype)),
+        np.asarray([[1, 0], [2, 1]], dtypes.dtype(dtype)),
+    )
+    for preset in lax.DotAlgorithmPreset:
+
+        def product(x: Any, y: Any, p: Any = preset) -> Any:
+            return lax.dot(x, y, precision=p)
+
+        slope = dx.grad(lambda x, y, f=product: f(x, y).real.sum())(x, y)
+        for found, wanted in (
+            (product(x, y), x @ y),
+            (
+                dx.vmap(product)(x, y[None] * x[:, :, None]),
+                np.einsum("bi,bij->bj", x, y[None] * x[:, :, None]),
+            ),
+            (slope, np.ones((2, 2)) @ y.T),
+        ):
+            assert found.dtype == x.dtype
+            assert np.array_equal(np.asarray(found, "complex64"), wanted.astype("complex64")), preset
 
 
 def test_dot_algorithms_stand_for_precisions() -> None:
