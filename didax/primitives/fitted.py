@@ -427,9 +427,9 @@ def _ndtri(p: Any) -> Any:
 
 def _erfcx_slope(x: Any, y: Any) -> Any:
     """2 x y - 2 / sqrt(pi) for y = erfcx(x); for large x, where that would cancel, by its asymptotic series."""
-    large = gt(x, 6 if is_single(x) else 10)
+    large = gt(x, 6 if is_single(x) else 7)
     inverse = div(1, square(where(large, x, like(10, x))))
-    terms = [0, *[math.prod(range(1, 2 * k, 2)) / (-2) ** k for k in range(1, 14)]]
+    terms = [0, *[math.prod(range(1, 2 * k, 2)) / (-2) ** k for k in range(1, 25)]]
     near = sub(mul(mul(where(large, like(1, x), x), 2), y), 2 / math.sqrt(math.pi))
     return where(large, mul(polynomial(inverse, terms), 2 / math.sqrt(math.pi)), near)
 

@@ -204,10 +204,13 @@ def _kummer_far(a: Any, b: Any, x: Any) -> Any:
 
 
 def _kummer_slope(by: str) -> Callable[[Any, Any, Any], Any]:
-    """The derivative by a parameter. With x < 0, M = exp(x) M(b - a, b, -x)."""
+    """The derivative by a parameter. With x < 0, M = exp(x) M(b - a, b, -x).
+
+    Where `a` is a pole, M has few terms, and so has its derivative by b; that by a has terms without end.
+    """
 
     def slope(a: Any, b: Any, x: Any) -> Any:
-        flip = and_(lt(x, 0), not_(_is_pole(a)))
+        flip = lt(x, 0) if by == "a" else and_(lt(x, 0), not_(_is_pole(a)))
         first, argument = where(flip, sub(b, a), a), where(flip, neg(x), x)
         _, by_a = _kummer_series(first, b, argument, "a")
         if by == "a":

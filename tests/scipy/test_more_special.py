@@ -393,6 +393,22 @@ def test_derivatives_of_hyp1f1_where_its_slope_by_x_vanishes() -> None:
         np.testing.assert_allclose(curve(*at_zero), 0.157729812240219, rtol=1e-9)
 
 
+def test_slopes_by_a_of_hyp1f1_with_few_terms_keep_their_digits() -> None:
+    """At a whole a <= 0 the terms end, those of the derivative go on, and cancel for x < 0. Numbers from mpmath."""
+    with dx.enable_x64(True):
+        a, b, x = np.array([[0.0, 0.0, -1.0, -5.0], [0.5, 7.0, 1.0, 0.5], [-60.0] * 4])
+        wanted = [-6.049414059897236, -2.3175719838108764, -225.96517385454163, -98244872.59744065]
+        np.testing.assert_allclose(dx.vmap(dx.grad(special.hyp1f1))(a, b, x), wanted, rtol=1e-13)
+
+
+def test_high_derivatives_of_erfcx_keep_their_digits() -> None:
+    """The fourth and the fifth one, from mpmath, where 2 x y and 2 / sqrt(pi) cancel."""
+    with dx.enable_x64(True):
+        fourth = dx.grad(dx.grad(dx.grad(dx.grad(special.erfcx))))
+        found = [fourth(8.0), dx.grad(fourth)(8.0)]
+    np.testing.assert_allclose(found, [0.0003695459477458332, -0.00022111075942826247], rtol=1e-13)
+
+
 def test_hyp1f1_where_the_terms_of_its_series_cancel() -> None:
     """Single precision has all digits, as the sum is in double precision; what that cannot tell either is NaN."""
     a, b, x = np.float32(

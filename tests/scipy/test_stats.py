@@ -293,6 +293,27 @@ def test_distributions_of_vectors() -> None:
         assert batch.shape == (2, 5)
 
 
+# Where a chance is 0 and its count is not, or a coordinate is 0 and the density vanishes there: gradient and Hessian.
+ON_THE_EDGE = [
+    ("multinomial.pmf", ([2.0, 0.0, 1.0], 3.0, [1.0, 0.0, 0.0]), 2, [0, 0, 3], [[0, 0, 6], [0, 0, 0], [6, 0, 0]]),
+    ("multinomial.pmf", ([1.0, 1.0, 1.0], 3.0, [1.0, 0.0, 0.0]), 2, [0, 0, 0], [[0, 0, 0], [0, 0, 6], [0, 6, 0]]),
+    ("dirichlet.pdf", ([0.5, 0.0, 0.5], [1.0, 3.0, 1.0]), 0, [0, 0, 0], [[0, 0, 0], [0, 24, 0], [0, 0, 0]]),
+    ("dirichlet.pdf", ([0.5, 0.0, 0.5], [2.0, 2.0, 2.0]), 0, [0, 30, 0], [[0, 60, 0], [60, 0, 60], [0, 60, 0]]),
+    ("dirichlet.pdf", ([0.5, 0.0, 0.5], [2.0, 2.0, 2.0]), 1, [0, 0, 0], [[0] * 3] * 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "args", "by", "gradient", "hessian"), ON_THE_EDGE)
+def test_densities_of_vectors_have_derivatives_where_they_vanish(
+    name: str, args: tuple[Any, ...], by: int, gradient: list[int], hessian: list[list[int]]
+) -> None:
+    law, kind = name.split(".")
+    f, given = getattr(getattr(stats, law), kind), [np.float32(x) for x in args]
+    assert f(*given) == 0
+    np.testing.assert_allclose(dx.grad(f, by)(*given), gradient, 1e-5, 1e-6)
+    np.testing.assert_allclose(dx.jit(dx.hessian(f, by))(*given), hessian, 1e-5, 1e-5)
+
+
 def test_statistics_of_samples() -> None:
     x = np.float32([[3, 1, 3, 1, 2], [0, 0, 5, 5, 5], [1, 2, 3, 4, 5]])
     methods = ("average", "min", "max", "dense", "ordinal")

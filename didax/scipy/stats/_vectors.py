@@ -30,6 +30,20 @@ def _excess_over_one(x: Any, axis: int) -> Any:
     return (lead.sum(axis) - 1) + (x - lead).sum(axis)
 
 
+def _log_terms(
+    log_density: Any, parameter: Any, scale: Any, share: Any, power: Any, apart: bool
+) -> tuple[Any, Any]:
+    """The logarithms of densities at `scale * share`; if `apart`, less factors share^power that are 0, and these.
+
+    Where such a factor vanishes the density has derivatives, which its logarithm does not have.
+    """
+    if not apart:
+        return log_density(parameter, scale * share), 1
+    zero = (share == 0) & (power > 0)
+    logs = log_density(parameter, scale * dnp.where(zero, 1, share)) + dnp.where(zero, scale * (1 - share), 0)
+    return logs, dnp.where(zero, share, 1) ** power
+
+
 @evaluated_whole
 @api_boundary
 def dirichlet_logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
@@ -41,11 +55,11 @@ def dirichlet_logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     >>> round(float(stats.dirichlet.pdf(dnp.array([0.2, 0.8]), dnp.array([1.0, 1.0]))), 4)
     1.0
     """
-    value, dtype = _log_dirichlet(x, alpha)
+    value, _, dtype = _log_dirichlet(x, alpha, apart=False)
     return value.astype(dtype)
 
 
-def _log_dirichlet(x: Any, alpha: Any) -> tuple[Array, Any]:
+def _log_dirichlet(x: Any, alpha: Any, *, apart: bool) -> tuple[Array, Any, Any]:
     (point, shape), dtype = _strong("dirichlet.logpdf", x, alpha)
     if shape.ndim != 1 or not point.ndim or point.shape[0] not in (shape.shape[0], shape.shape[0] - 1):
         raise ArgumentError(
@@ -64,18 +78,19 @@ def _log_dirichlet(x: Any, alpha: Any) -> tuple[Array, Any]:
     # Of the densities of gamma variables, given their sum: the gamma functions themselves cancel where alpha is large.
     # Any number in the place of `scale` gives the same, so it is not differentiated by.
     scale = stop_gradient(total)
-    value = log_gamma_density(column, scale * share).sum(0) - log_gamma_density(total, scale)
+    logs, factors = _log_terms(log_gamma_density, column, scale, share, column - 1, apart)
+    value = logs.sum(0) - log_gamma_density(total, scale)
     value = value + (shape.shape[0] - 1) * dnp.log(scale) + scale * _excess_over_one(share, 0)
     value = dnp.where(inside, value, -math.inf)
-    return dnp.where((shape > 0).all(), value, math.nan), dtype
+    return dnp.where((shape > 0).all(), value, math.nan), factors, dtype
 
 
 @evaluated_whole
 @api_boundary
 def dirichlet_pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """Return the density of the Dirichlet distribution: the exponential of `logpdf`."""
-    value, dtype = _log_dirichlet(x, alpha)
-    return dnp.exp(value).astype(dtype)
+    value, factors, dtype = _log_dirichlet(x, alpha, apart=True)
+    return (dnp.exp(value) * dnp.prod(factors, 0)).astype(dtype)
 
 
 @evaluated_whole
@@ -87,27 +102,27 @@ def multinomial_logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     >>> round(float(stats.multinomial.pmf(dnp.array([1, 1]), 2, dnp.array([0.5, 0.5]))), 4)
     0.5
     """
-    value, dtype = _log_multinomial(x, n, p)
+    value, _, dtype = _log_multinomial(x, n, p, apart=False)
     return value.astype(dtype)
 
 
-def _log_multinomial(x: Any, n: Any, p: Any) -> tuple[Array, Any]:
+def _log_multinomial(x: Any, n: Any, p: Any, *, apart: bool) -> tuple[Array, Any, Any]:
     (counts, chances), dtype = _strong("multinomial.logpmf", x, p)
     trials = as_array("multinomial.logpmf", n, "n").astype(counts.dtype)
     valid = (counts >= 0).all(-1) & (counts == dnp.floor(counts)).all(-1) & (counts.sum(-1) == trials)
     safe, trials = dnp.where(valid[..., None], counts, 0), dnp.where(valid, trials, 0)
     # Of Poisson variables, given their sum: the factorials themselves cancel where the counts are large.
-    value = log_poisson(safe, trials[..., None] * chances).sum(-1) - log_poisson(trials, trials)
-    value = value + trials * _excess_over_one(chances, -1)
-    return dnp.where(valid, value, -math.inf), dtype
+    logs, factors = _log_terms(log_poisson, safe, trials[..., None], chances, safe, apart)
+    value = logs.sum(-1) - log_poisson(trials, trials) + trials * _excess_over_one(chances, -1)
+    return dnp.where(valid, value, -math.inf), factors, dtype
 
 
 @evaluated_whole
 @api_boundary
 def multinomial_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """Return the probability of the counts x: the exponential of `logpmf`."""
-    value, dtype = _log_multinomial(x, n, p)
-    return dnp.exp(value).astype(dtype)
+    value, factors, dtype = _log_multinomial(x, n, p, apart=True)
+    return (dnp.exp(value) * dnp.prod(factors, -1)).astype(dtype)
 
 
 @evaluated_whole
