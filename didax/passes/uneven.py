@@ -3,11 +3,12 @@
     while pred(x): x = psum(x, "d")        where `pred` may differ along "d", the devices compare it at each step
 
 A device that has left a loop, or that took another branch, does not come to the collective in it, and the others would
-wait forever. Where types are tracked, they forbid such programs (`primitives/control_flow/varying.py`). In a `shard_map`
-without tracked types, `agreeing` finds out along which manual axes each value may differ, by the `differs` rules of the
-primitives. The results of a primitive without a rule differ along the axes along which an operand does. Where the devices that a collective joins choose by a
-value that may differ between them, the primitive's `agree` rule puts a comparison before the choice: all go the way of
-the lowest number, and a check raises CheckError unless it is the number of all.
+wait forever. Where types are tracked, they forbid such programs (`primitives/control_flow/varying.py`). In a
+`shard_map` without tracked types, `agreeing` finds out along which manual axes each value may differ, by the `differs`
+rules of the primitives. The results of a primitive without a rule differ along the axes along which an operand does.
+Where the devices that a collective joins choose by a value that may differ between them, the primitive's `agree` rule
+puts a comparison before the choice: all go the way of the lowest number, and a check raises CheckError unless it is
+the number of all.
 Read next: `primitives/control_flow/agreement.py`, the comparison; `primitives/shard_map.py`, who asks for it.
 """
 
