@@ -89,6 +89,24 @@ def broken_links(page: Path) -> Iterator[str]:
             yield link
 
 
+def absent_files(module: Path, text: str) -> list[str]:
+    """The files that the opening of a module names, and that are in none of the folders where a reader would look."""
+    opening = re.match(r'"""(.*?)"""', text, re.DOTALL)
+    named = re.findall(r"`([\w./]+\.(?:py|md))`", opening[1]) if opening else []
+    tops = (ROOT, ROOT / "didax", module.parent, module.parent.parent)
+    folders = [
+        *tops,
+        *[(top / name).parent for name in named for top in tops],
+    ]  # of a file named beside it, too
+    return [name for name in named if not any((folder / name).exists() for folder in folders)]
+
+
+def test_files_that_modules_name_exist() -> None:
+    modules = [(path, path.read_text()) for path in (ROOT / "didax").rglob("*.py")]
+    assert {str(path): found for path, text in modules if (found := absent_files(path, text))} == {}
+    assert absent_files(ROOT / "didax/lax/new.py", '"""Read next: `sort.py`, `gone.py`."""') == ["gone.py"]
+
+
 @each([*PAGES, MAP])
 def test_relative_links_resolve(page):
     assert not list(broken_links(page))

@@ -1,7 +1,7 @@
 """Incomplete gamma and beta functions, the derivative of gamma samples, scaled Bessel functions.
 
-The functions are elementwise, like those of `elementwise.py`. The formulas are in `special.py`, `beta.py` and
-`fitted.py` of `didax/primitives/`; `didax/scipy/special.py` has more special functions.
+The functions are elementwise, like those of `elementwise.py`. The formulas are in
+`didax/primitives/special.py`, `beta.py` and `fitted.py` beside it; `didax/scipy/special.py` has more special functions.
 """
 
 from __future__ import annotations

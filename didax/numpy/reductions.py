@@ -4,7 +4,7 @@ All functions take `axis` (None for every axis, an integer, or a tuple where sev
 means and variances also names of mapped axes) and `keepdims`; `where` leaves elements out. Sums and products of
 integers widen to the default width, and of booleans are integers; narrow floats are accumulated in float32 and
 rounded once. Results are never weakly typed. Read next: `order_statistics.py` (quantiles),
-`didax/primitives/reductions.py` and `cumulative.py` (the primitives).
+`didax/primitives/reductions.py` and `didax/primitives/cumulative.py` (the primitives).
 """
 
 from __future__ import annotations

@@ -87,7 +87,8 @@ def _sizes_text(bucket: Bucket) -> str:
 class PaddedEqn:
     """An equation over symbolic lengths, whose operands are padded: what a `padded` rule works with.
 
-    `real_lengths.py` has the operations. Where they take an axis, they take one of a symbolic or of a plain length.
+    `primitives/real_lengths.py` has the operations. Where they take an axis, they take one of a symbolic or of a plain
+    length.
     """
 
     def __init__(self, eqn: Eqn, lengths: Lengths):

@@ -1,14 +1,15 @@
-"""Loops and branches with a collective, on which devices may disagree: found where types do not say what differs.
+"""Loops and branches with a collective, about which devices may disagree, in programs whose types do not say so.
 
     while pred(x): x = psum(x, "d")        where `pred` may differ along "d", the devices compare it at each step
 
 A device that has left a loop, or that took another branch, does not come to the collective in it, and the others would
-wait forever. Types that are tracked forbid such programs (`primitives/control_flow/varying.py`). In a `shard_map`
-without them, `agreeing` follows along which manual axes values may differ, by the primitives' `differs` rules; without
-a rule, results differ along the axes along which an operand does. Where the devices that a collective joins choose by a
-value that may differ between them, the primitive's `agree` rule puts a comparison before the choice: all go the way of
-the lowest number, and a check raises CheckError unless it is the number of all.
-Read next: `control_flow/agreement.py`, the comparison; `shard_map.py`, who asks for it.
+wait forever. Where types are tracked, they forbid such programs (`primitives/control_flow/varying.py`). In a
+`shard_map` without tracked types, `agreeing` finds out along which manual axes each value may differ, by the `differs`
+rules of the primitives. The results of a primitive without a rule differ along the axes along which an operand does.
+Where the devices that a collective joins choose by a value that may differ between them, the primitive's `agree` rule
+puts a comparison before the choice: all go the way of the lowest number, and a check raises CheckError unless it is
+the number of all.
+Read next: `primitives/control_flow/agreement.py`, the comparison; `primitives/shard_map.py`, who asks for it.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def _make_plan(
             plans = None if rule is None else numpy_plans(primitive, rule, out_avals, params)
         if plans is not None:
             return plans
-    cheap = small and not (config.state().as_in_jax and primitive.eager)  # NumPy's digits are declined
+    cheap = small and not (config.state().as_in_jax and primitive.eager)  # as_in_jax asks for JAX's digits
     from didax.runtime.program_plans import program_plan  # on first need
 
     plan = program_plan(primitive, avals, out_avals, params, cheap)
