@@ -24,9 +24,10 @@ from didax.primitives import bessel
 from didax.primitives.faddeeva import wofz as _wofz
 
 
-def _inexact(name: str, x: Any, kinds: str = "fc") -> Array:
+def as_real(name: str, x: Any) -> Array:
+    """An operand of a function of real numbers, which computes in its floating dtype."""
     value = dnp.asarray(promote_dtypes(name, x, to_inexact=True)[0])
-    if dtypes.kind_of(value.dtype) not in kinds:
+    if dtypes.kind_of(value.dtype) != "f":
         raise ArgumentError(
             message(f"{name} takes real numbers.", f"operand: {value.aval}", fix="Use x.real.")
         )
@@ -148,7 +149,7 @@ def wofz(z: ArrayLike) -> Array:
     """
     value = as_array("wofz", z)
     if not dtypes.is_inexact(value.dtype):
-        value = _inexact("wofz", value)
+        value = as_real("wofz", value)
     value = value.astype(dtypes.complex_dtype(value.dtype))
     return _wofz(value)
 
@@ -168,7 +169,7 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     >>> special.bessel_jn(0.0, v=1)
     Array([1., 0.], dtype=float32)
     """
-    x = _inexact("bessel_jn", z, "f")
+    x = as_real("bessel_jn", z)
     try:
         order = operator.index(v)
     except TypeError:

@@ -24,7 +24,7 @@ from didax.core.errors import api_boundary, message
 from didax.core.modules import on_access
 from didax.core.value import Array
 from didax.nn import logsumexp
-from didax.numpy.promotion import inexact, promote_dtypes
+from didax.numpy.promotion import promote_dtypes
 from didax.numpy.ufunc import ufunc
 from didax.primitives import beta as _beta
 from didax.primitives import elementwise as el
@@ -32,7 +32,7 @@ from didax.primitives import fitted, hypergeometric, integrals, logarithmic
 from didax.primitives import gamma as _gamma
 from didax.primitives import special as loops
 from didax.primitives.gamma_quotients import poch as _poch
-from didax.primitives.narrow import bytes_in_float32, halves_in_float32
+from didax.primitives.narrow import by_size, bytes_in_float32, halves_in_float32
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
 from didax.scipy import _families as families
@@ -228,10 +228,18 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
                 fix="Use math.factorial for exact integers.",
             )
         )
-    n = _floating(n)
+    n = families.as_real("factorial", n)
     small = n < 1.0  # elsewhere n gamma(n), where n + 1 would be rounded
     argument = dnp.where(small, dnp.where(n < 0, 0.0, n) + 1.0, n)
     return dnp.where(n < 0, 0.0, dnp.where(small, 1.0, n) * gamma(argument))
+
+
+def _number_of_ways(n: Any, k: Any) -> Any:
+    return 1.0 / (beta(n - k + 1.0, k + 1.0) * (n + 1.0))
+
+
+# In float32 the beta function vanishes before its inverse overflows.
+_ways = by_size(_number_of_ways, _number_of_ways)
 
 
 @evaluated_whole
@@ -251,8 +259,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     N, k = [dnp.where(valid, x, 1.0) for x in (N, k)]
     N = N + k - 1.0 if repetition else N
     empty = (N < 0) | (N < k)  # then there is no way to choose
-    safe = dnp.where(empty, k, N)
-    ways = 1.0 / (beta(safe - k + 1.0, k + 1.0) * (safe + 1.0))
+    ways = _ways(dnp.where(empty, k, N), k)
     return dnp.where(valid, dnp.where(empty, dnp.where(k == 0, 1.0, 0.0), ways), 0.0)
 
 
@@ -265,7 +272,7 @@ def multigammaln(a: ArrayLike, d: int) -> Array:
     >>> float(special.multigammaln(3.0, 2))
     1.55...
     """
-    a = _floating(a)
+    a = families.as_real("multigammaln", a)
     d = _static_integer("multigammaln", "d", d)
     constant = d * (d - 1) / 4 * math.log(math.pi)
     return sum((gammaln(a - j / 2) for j in range(d)), dnp.zeros_like(a)) + constant
@@ -362,11 +369,6 @@ def bernoulli(n: int) -> Array:
         total = sum((math.comb(m + 1, k) * b for k, b in enumerate(numbers)), Fraction(0))
         numbers.append(-total / (m + 1))
     return dnp.array([float(b) for b in numbers], default_dtype("f"))
-
-
-def _floating(x: Any) -> Array:
-    x = dnp.asarray(x)
-    return x if dnp.issubdtype(x.dtype, dnp.floating) else x.astype(inexact(x.dtype, x.weak_type)[0])
 
 
 def _static_integer(name: str, argument: str, value: Any) -> int:

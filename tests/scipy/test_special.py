@@ -12,6 +12,7 @@ import scipy.special
 
 import didax as dx
 import didax.numpy as dnp
+from didax.core.errors import ArgumentError
 from didax.scipy import special, stats
 from tests.checks import assert_close, first
 
@@ -185,6 +186,20 @@ def test_derivatives_of_shares_of_beta_by_parameters() -> None:
 def test_comb_keeps_the_dtype_beside_a_python_number(dtype: str) -> None:
     n = dnp.full(2, 5, dtype)
     assert special.comb(n, 2).dtype == jax.scipy.special.comb(jax.numpy.full(2, 5, dtype), 2).dtype
+
+
+def test_factorials_of_python_numbers_are_weak_and_real() -> None:
+    assert special.factorial(5).weak_type and not special.factorial(np.int8(5)).weak_type
+    with pytest.raises(ArgumentError, match="factorial takes real numbers"):
+        special.factorial(1j)
+
+
+def test_comb_of_float32_numbers_is_rounded_once_up_to_the_overflow() -> None:
+    """From 1e31 on the beta function of float32 numbers vanished, and its inverse was infinite."""
+    n, k = np.float32([[5.0, 515.0, 7227.0, 3550794.0], [2.0, 20.0, 11.0, 6.0]])
+    wanted = np.array([10, math.comb(515, 20), math.comb(7227, 11), math.comb(3550794, 6)], "float64")
+    for evaluate in (special.comb, dx.jit(special.comb)):
+        np.testing.assert_allclose(evaluate(n, k), wanted, rtol=1e-7)
 
 
 @pytest.mark.parametrize("order", ["forward", "reverse"])

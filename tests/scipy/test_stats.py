@@ -269,6 +269,24 @@ def test_names_and_types_are_those_of_jax() -> None:
                 assert same, (name, kind, x, found, expected)
 
 
+def test_complex_numbers_are_refused_where_a_formula_compares_or_takes_sizes() -> None:
+    """They were put in lexicographic order: some number, in one dtype eagerly and in another one compiled."""
+    for name, kind in (("laplace", "cdf"), ("uniform", "ppf"), ("bernoulli", "ppf"), ("logistic", "logpdf")):
+        with pytest.raises(
+            ArgumentError, match=rf"{name}.{kind} takes real numbers.\n  arguments: complex64\["
+        ):
+            getattr(getattr(stats, name), kind)(0.5 + 0.1j, 0.3)
+    assert_close(stats.norm.logpdf(0.5 + 0.1j), -0.5 * ((0.5 + 0.1j) ** 2 + math.log(2 * math.pi)), 1e-6)
+    ranks = stats.rankdata(np.array([1j, 2, 1j, -1]))
+    assert ranks.dtype == np.float32 and ranks.tolist() == [2.5, 4, 2.5, 1]
+
+
+def test_python_numbers_give_weak_quantiles() -> None:
+    assert stats.bernoulli.ppf(0.3, 0.5).weak_type
+    assert not stats.bernoulli.ppf(np.float32(0.3), 0.5).weak_type
+    assert stats.bernoulli.ppf(np.float16([0.0, 0.3, 0.6]), 0.5).dtype == np.float16
+
+
 def test_distributions_of_vectors() -> None:
     alpha, p = np.float32([2.0, 3.0, 0.5]), np.float32([0.2, 0.3, 0.5])
     points = RNG.dirichlet([1.0, 1.0, 1.0], 4).T.astype("float32")

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 import didax.numpy as dnp
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
-from didax.core.errors import api_boundary
+from didax.core.avals import aval_of
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.value import Array
 from didax.numpy.promotion import promote_dtypes
 from didax.scipy.stats._densities import POWERS, rounded_once, value_of
@@ -99,11 +100,13 @@ def continuous(
     also: str = "pdf",
     share: str = "q",
     periodic: bool = False,
+    kinds: str = "f",
     **formulas: Formula,
 ) -> Distribution:
     """A distribution with a density; `also` are functions that follow from those whose formulas are given.
 
-    `share` is how the argument of ppf and isf is called. A periodic density has no value at infinity.
+    `share` is how the argument of ppf and isf is called. A periodic density has no value at infinity. `kinds` are those
+    of the numbers, real or complex, for which the formulas hold.
     """
     names = parameters.split()
 
@@ -138,7 +141,8 @@ def continuous(
             logarithm = functools.partial(of_value, "logpdf", formulas["logpdf"])
             stated = function if kind in formulas else None
             function = rounded_once(f"{name}.pdf", in_double, logarithm, stated, function, (0, 1))
-        return _public(name, kind, [share if is_share else "x", *names], {"loc": 0, "scale": 1}, function)
+        arguments = [share if is_share else "x", *names]
+        return _public(name, kind, arguments, {"loc": 0, "scale": 1}, function, kinds)
 
     return made_of(name, doc, {kind: make(kind) for kind in [*formulas, *also.split()]})
 
@@ -248,7 +252,12 @@ def _between(low: Any, high: Any) -> Any:
 
 
 def _public(
-    name: str, kind: str, arguments: Sequence[str], defaults: dict[str, Any], function: Formula
+    name: str,
+    kind: str,
+    arguments: Sequence[str],
+    defaults: dict[str, Any],
+    function: Formula,
+    kinds: str = "f",
 ) -> Formula:
     """A public function of these arguments, which it promotes to a floating dtype."""
     signature = inspect.Signature(
@@ -263,6 +272,9 @@ def _public(
         bound.apply_defaults()
         values = [dnp.asarray(x) for x in promote_dtypes(f"{name}.{kind}", *bound.args, to_inexact=True)]
         dtype = values[0].dtype
+        if dtypes.kind_of(dtype) not in kinds:
+            rule, given = f"{name}.{kind} takes real numbers.", ", ".join(str(aval_of(x)) for x in bound.args)
+            raise ArgumentError(message(rule, f"arguments: {given}", fix="Use x.real."))
         wide = dtypes.at_least_single(dtype)  # the steps of 16 bits overflow and lose digits
         if wide != dtype:
             values = [x.astype(wide) for x in values]

@@ -110,7 +110,7 @@ def rankdata(
     check_choice("rankdata", "method", method, *_RANKS)
     x, along = _sample("rankdata", a, axis, nan_policy)
     # A bfloat16 does not hold all ranks beyond 256.
-    dtype = dtypes.at_least_single(inexact(x.dtype, x.weak_type)[0])
+    dtype = dtypes.at_least_single(dtypes.real_dtype(inexact(x.dtype, x.weak_type)[0]))
     if not x.size:
         return x.astype(dtype)
     moved = dnp.moveaxis(x, along, -1)

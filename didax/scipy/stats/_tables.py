@@ -158,7 +158,7 @@ def _gennorm_cdf(z: Any, beta: Any) -> Any:
 
 CONTINUOUS: list[Distribution] = [
     continuous(
-        "norm", "The normal distribution.", also="pdf",
+        "norm", "The normal distribution.", also="pdf", kinds="fc",
         logpdf=lambda z: -0.5 * (z * z + LOG_2PI), cdf=ndtr, sf=lambda z: ndtr(-z), logcdf=log_ndtr,
         logsf=lambda z: log_ndtr(-z), ppf=ndtri, isf=lambda q: -ndtri(q)),
     continuous(
@@ -238,9 +238,8 @@ def _is_share(p: Any) -> Any:
 
 
 def _bernoulli_ppf(q: Any, p: Any) -> Any:
-    value = dnp.where(q == 0, -1, dnp.where((q <= 1 - p) & (q < 1), 0, 1)).astype(
-        p.dtype
-    )  # -1: below the support, as in SciPy
+    # -1: below the support, as in SciPy
+    value = dnp.where(q == 0, -1.0, dnp.where((q <= 1 - p) & (q < 1), 0.0, 1.0))
     return dnp.where(_is_share(q) & _is_share(p), value, math.nan)
 
 
