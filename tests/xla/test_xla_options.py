@@ -125,9 +125,9 @@ def test_loops_of_one_function_whose_steps_are_products_are_not_written_out():
 @pytest.mark.cpu
 def test_loops_along_short_rows_are_written_out():
     """LLVM vectorizes along another axis then: 1.1 to 1.6 times as fast, where much of a program is of this kind."""
-    for shape in (500, 3), (100, 2, 5), (200, 3, 1):
+    for shape in (100, 3), (100, 2, 5), (200, 3, 1):
         assert chosen(nn_of, np.ones(shape, np.float32)) == LESS_UNROLLED, shape
-    for shape in (64, 8), (100, 16), (1000,), (100, 3), (1000, 1), (3, 500):
+    for shape in (64, 8), (100, 16), (1000,), (80, 3), (1000, 1), (3, 500):
         assert chosen(nn_of, np.ones(shape, np.float32)) == NOT_UNROLLED, shape
     classes, hidden = np.ones((32, 5), np.float32), np.ones((32, 32), np.float32)
 
