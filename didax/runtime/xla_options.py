@@ -5,13 +5,16 @@ the copies. A program whose arrays are all small takes microseconds either way, 
 in 0.45 to 0.8 of the time, and runs about as fast. Large arrays keep the copies, which some of the library's own
 lowerings rely on (the maximum of 10,000,000 elements takes 2.6 times as long without); arithmetic, moves and sums of
 numbers do not, so their arrays may be larger. Loops that are compiled as one function keep the copies, too, because
-their steps are repeated many times; where products with vectors are most of a step, it is faster without.
+their steps are repeated many times; where products with vectors are most of a step, it is faster without. Programs
+that work on many short rows need the copies: where the loop along a row is written out, LLVM vectorizes along another
+axis. They are compiled at LLVM's level 2, which makes fewer copies of long bodies.
 docs/design/compiling.md has the measurements.
 Read next: `xla/compile.py`.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from didax.core.dtypes import is_integer
@@ -33,6 +36,9 @@ from didax.xla.platforms import platform
 SMALL = 4096  # elements
 PLAIN = 32768  # elements, for what gains nothing by copies of the bodies of loops
 PRODUCTS = 256  # multiplications in the products of a step, from which on a loop of one function gains, too
+SHORT = 8  # elements of a row, below which it is short: less than a vector
+MANY = 256  # elements, from which on short rows take microseconds
+SHARE = 10  # a program works on short rows if one in so many of its equations does
 _LOOPS = (scan_p, while_p)
 _PLAIN = (conv_general_dilated_p, convert_element_type_p, iota_p, random_bits_p)
 
@@ -41,6 +47,9 @@ def options_for(jaxpr: Jaxpr) -> dict[str, Any]:
     """XLA's options, by name, for a program that runs on one device; `jaxpr` is the program as it is lowered."""
     if platform() != "cpu" or not _has_small_arrays(jaxpr):
         return {}
+    short, computing = _short_rows(jaxpr)
+    if short * SHARE > computing:
+        return {"xla_backend_optimization_level": 2}
     return {"xla_cpu_disable_loop_unrolling": True}
 
 
@@ -80,6 +89,20 @@ def _is_at_most(limit: int, x: Any) -> bool:
     """The size of an array inside a padded call may have names: such an array does not count as small."""
     size = x.aval.physical.size
     return type(size) is int and size <= limit
+
+
+@cached_on_jaxpr
+def _short_rows(jaxpr: Jaxpr) -> tuple[int, int]:
+    """How many equations compute something of many short rows, and how many compute something."""
+    computing = [eqn for eqn in jaxpr.eqns if not (eqn.primitive.moves_elements or eqn.jaxprs)]
+    short = sum([any(map(_has_many_short_rows, eqn.invars)) for eqn in computing])
+    inner = [_short_rows(inner) for eqn in jaxpr.eqns for inner in eqn.jaxprs]
+    return short + sum([n for n, _ in inner]), len(computing) + sum([n for _, n in inner])
+
+
+def _has_many_short_rows(x: Any) -> bool:
+    *rest, row = [n for n in x.aval.physical.shape if n != 1] or [1]
+    return row < SHORT and row * math.prod(rest) >= MANY
 
 
 def _moved_operands(eqn: Eqn) -> list[Any]:

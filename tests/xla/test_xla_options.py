@@ -12,6 +12,7 @@ from didax.runtime.xla_options import PLAIN, SMALL, options_for
 from tests.quickly import AS_USERS
 
 NOT_UNROLLED = {"xla_cpu_disable_loop_unrolling": True}
+LESS_UNROLLED = {"xla_backend_optimization_level": 2}
 
 
 def chosen(f, *args):
@@ -119,6 +120,27 @@ def test_loops_of_one_function_whose_steps_are_products_are_not_written_out():
             args = np.ones((width, width), np.float32), np.ones((30, *rows, width), np.float32)
             assert chosen(run, *args) == options
             assert chosen(dx.grad(run), *args) == options
+
+
+@pytest.mark.cpu
+def test_loops_along_short_rows_are_written_out():
+    """LLVM vectorizes along another axis then: 1.1 to 1.6 times as fast, where much of a program is of this kind."""
+    for shape in (100, 3), (100, 2, 5), (200, 3, 1):
+        assert chosen(nn_of, np.ones(shape, np.float32)) == LESS_UNROLLED, shape
+    for shape in (64, 8), (100, 16), (1000,), (80, 3), (1000, 1), (3, 500):
+        assert chosen(nn_of, np.ones(shape, np.float32)) == NOT_UNROLLED, shape
+    classes, hidden = np.ones((32, 5), np.float32), np.ones((32, 32), np.float32)
+
+    def network(x, layers):  # of whose operations few are of short rows
+        for _ in range(layers):
+            x = nn_of(x @ hidden)
+        return nn_of(x @ classes)
+
+    x = np.ones((128, 32), np.float32)
+    assert chosen(lambda x: network(x, 2), x) == chosen(dx.jit(lambda x: network(x, 2)), x) == LESS_UNROLLED
+    assert chosen(lambda x: network(x, 9), x) == NOT_UNROLLED
+    moved = np.ones((200, 6), np.float32)
+    assert chosen(lambda x: nn_of(x.reshape(20, 60)), moved) == NOT_UNROLLED
 
 
 @pytest.mark.cpu
