@@ -7,7 +7,8 @@ lowerings rely on (the maximum of 10,000,000 elements takes 2.6 times as long wi
 numbers do not, so their arrays may be larger. Loops that are compiled as one function keep the copies, too, because
 their steps are repeated many times; where products with vectors are most of a step, it is faster without. Programs
 that work on many short rows need the copies: where the loop along a row is written out, LLVM vectorizes along another
-axis. They are compiled at LLVM's level 2, which makes fewer copies of long bodies.
+axis. They are compiled at LLVM's level 2, which makes fewer copies of long bodies. So are programs of large arrays that
+gather rows of some 64 elements, each of which level 3 copies one element at a time.
 docs/design/compiling.md has the measurements.
 Read next: `xla/compile.py`.
 """
@@ -15,6 +16,7 @@ Read next: `xla/compile.py`.
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 from didax.core.dtypes import is_integer
@@ -27,8 +29,9 @@ from didax.primitives.convert import convert_element_type_p, iota_p
 from didax.primitives.convolution import conv_general_dilated_p
 from didax.primitives.dot import dot_general_p, free_axes
 from didax.primitives.families import Elementwise
+from didax.primitives.gather import gather_p, scatter_add_p
 from didax.primitives.random_bits import random_bits_p
-from didax.primitives.shape import reduce_sum_p
+from didax.primitives.shape import reduce_sum_p, transpose_p
 from didax.primitives.slicing import pad_p
 from didax.transforms.cache import cached_on_jaxpr
 from didax.xla.platforms import platform
@@ -39,26 +42,30 @@ PRODUCTS = 256  # multiplications in the products of a step, from which on a loo
 SHORT = 8  # elements of a row, below which it is short: less than a vector
 MANY = 256  # elements, from which on short rows take microseconds
 SHARE = 10  # a program works on short rows if one in so many of its equations does
+ROWS = range(33, 80)  # elements of rows that LLVM writes out as as many copies of single elements
+FEWER_COPIES = {"xla_backend_optimization_level": 2}
 _LOOPS = (scan_p, while_p)
-_PLAIN = (conv_general_dilated_p, convert_element_type_p, iota_p, random_bits_p)
+_TURNING = (transpose_p, conv_general_dilated_p)
+_PLAIN = (conv_general_dilated_p, convert_element_type_p, iota_p, random_bits_p, scatter_add_p)
 
 
 def options_for(jaxpr: Jaxpr) -> dict[str, Any]:
     """XLA's options, by name, for a program that runs on one device; `jaxpr` is the program as it is lowered."""
-    if platform() != "cpu" or not _has_small_arrays(jaxpr):
+    if platform() != "cpu":
         return {}
+    if not _has_small_arrays(jaxpr, PLAIN):
+        return FEWER_COPIES if _copies_rows(jaxpr) and _has_small_arrays(jaxpr, sys.maxsize) else {}
     short, computing = _short_rows(jaxpr)
-    if short * SHARE > computing:
-        return {"xla_backend_optimization_level": 2}
-    return {"xla_cpu_disable_loop_unrolling": True}
+    return FEWER_COPIES if short * SHARE > computing else {"xla_cpu_disable_loop_unrolling": True}
 
 
 @cached_on_jaxpr
-def _has_small_arrays(jaxpr: Jaxpr) -> bool:
-    return all(map(_is_of_small_arrays, jaxpr.eqns))
+def _has_small_arrays(jaxpr: Jaxpr, plain: int) -> bool:
+    """Whether all arrays have at most `SMALL` elements, or `plain`, for what gains nothing by copies."""
+    return all([_is_of_small_arrays(eqn, plain) for eqn in jaxpr.eqns])
 
 
-def _is_of_small_arrays(eqn: Eqn) -> bool:
+def _is_of_small_arrays(eqn: Eqn, plain: int) -> bool:
     """Whether what XLA makes of an equation works on small arrays only. A library computes contractions.
 
     It computes convolutions, too, but in one order of axes, which loops of XLA's bring about; so they do for products
@@ -68,14 +75,28 @@ def _is_of_small_arrays(eqn: Eqn) -> bool:
     if is_one_function and sum(map(_multiplications, eqn.jaxprs)) < PRODUCTS:
         return False
     if inner := eqn.jaxprs:
-        return all(map(_has_small_arrays, inner))
+        return all([_has_small_arrays(jaxpr, plain) for jaxpr in inner])
     if eqn.primitive is dot_general_p:
         return all([_is_at_most(SMALL, x) for x in _moved_operands(eqn)])
     if eqn.primitive.materializes_operands and eqn.primitive is not conv_general_dilated_p:
         return True
     read = () if eqn.primitive.moves_elements else eqn.invars  # a slice reads no more than it returns
-    limit = PLAIN if _is_plain(eqn) else SMALL
+    limit = SMALL if not _is_plain(eqn) else min(plain, PLAIN) if eqn.primitive in _TURNING else plain
     return all([_is_at_most(limit, x) for x in (*read, *eqn.outvars)])
+
+
+@cached_on_jaxpr
+def _copies_rows(jaxpr: Jaxpr) -> bool:
+    """Whether it gathers many rows of a length in `ROWS`."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is gather_p:
+            (x,) = eqn.outvars
+            along = eqn.params["dimension_numbers"].offset_dims
+            if x.aval.ndim - 1 in along and x.aval.shape[-1] in ROWS and not _is_at_most(PLAIN, x):
+                return True
+        elif any(map(_copies_rows, eqn.jaxprs)):
+            return True
+    return False
 
 
 @cached_on_jaxpr

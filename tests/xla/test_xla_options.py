@@ -144,6 +144,28 @@ def test_loops_along_short_rows_are_written_out():
 
 
 @pytest.mark.cpu
+def test_programs_that_gather_many_rows_are_compiled_at_level_2():
+    """LLVM's level 3 copies rows of 33 to 79 elements one element at a time: it takes twice as long."""
+
+    def chosen_of(width, f=lambda x: x, rows=1000):
+        i = np.arange(rows) % 7
+        return chosen(lambda x: f(x[i]), np.ones((100, width), np.float32))
+
+    for width in (33, 64, 79):
+        assert chosen_of(width) == chosen_of(width, lambda x: dnp.tanh(x).sum(0)) == LESS_UNROLLED
+    assert chosen_of(32, rows=2000) == chosen_of(128) == {}
+    assert (
+        chosen_of(64, lambda x: x.max(0)) == chosen_of(64, lambda x: x.T + 1) == {}
+    )  # what counts on copies
+    assert chosen_of(64, lambda x: dnp.zeros((7, 64)).at[np.arange(1000) % 7].add(x)) == LESS_UNROLLED
+    assert chosen_of(64, rows=100) == NOT_UNROLLED
+    i = np.arange(64)
+    assert chosen(lambda x: dnp.stack([x] * 2, 1)[:, :, i], np.ones((500, 64), np.float32)) == {}
+    body = dx.jit(lambda x: x[np.arange(1000) % 7])
+    assert chosen(lambda x: dx.jit(body)(x), np.ones((9, 64), np.float32)) == LESS_UNROLLED
+
+
+@pytest.mark.cpu
 def test_the_option_reaches_xla_and_the_user_decides():
     x = np.linspace(-1, 1, 512, dtype=np.float32).reshape(4, 8, 16)
     lowered = dx.jit(nn_of).lower(x)
