@@ -678,7 +678,9 @@ def _root(total: Array, order: float) -> Array:
 
 def _order(name: str, order: Any, operands: str, names: tuple[str, ...]) -> Any:
     """Return the order: a number, or one of the names; None is 2 where there are no names."""
-    if order is None:
+    if order is None or (
+        names and isinstance(order, str) and order == "f"
+    ):  # "f" is NumPy's short form of "fro"
         return names[0] if names else 2.0
     if isinstance(order, str) and order not in names:
         known = ", ".join([*map(repr, names), "or a number (numpy.inf for the largest)"])

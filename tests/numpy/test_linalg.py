@@ -54,6 +54,7 @@ NORMS = [
     *(f"matrix_norm(b, ord={p}, keepdims=True)" for p in ORDERS[1:]),
     *(f"norm(b, {p}, axis=1, keepdims=True)" for p in ("None", "0", "1", "2", "3", "0.5", "-1", "-2.5", "np.inf")),
     *(f"vector_norm(b, ord={p}, axis=(0, 2))" for p in ("0", "1", "2", "1.5", "np.inf", "-np.inf")),
+    "norm(s, 'f')", "matrix_norm(b, ord='f')", "cond(s, 'f')",
     "vector_norm(b)", "vector_norm(b, keepdims=True)", "norm(b, keepdims=True)", "norm(b, axis=(0, 1), keepdims=True)",
     "norm(s, axis=-1)", "norm(v[0])", "vector_norm(v[0])",
 ]  # fmt: skip
