@@ -678,13 +678,14 @@ def _root(total: Array, order: float) -> Array:
 
 def _order(name: str, order: Any, operands: str, names: tuple[str, ...]) -> Any:
     """Return the order: a number, or one of the names; None is 2 where there are no names."""
+    if isinstance(order, str) and order == "f":  # NumPy's short form
+        order = "fro"
     if order is None:
         return names[0] if names else 2.0
     if isinstance(order, str) and order not in names:
-        known = ", ".join([*map(repr, names), "or a number (numpy.inf for the largest)"])
-        raise ValueError(
-            message(f"{name} of {operands} has no such order.", f"ord: {order!r}", fix=f"Use {known}.")
-        )
+        known = ", ".join([*map(repr, names), "or "]) if names else ""
+        fix = f"Use {known}a number (numpy.inf for the largest)."
+        raise ValueError(message(f"{name} of {operands} has no such order.", f"ord: {order!r}", fix=fix))
     return order if isinstance(order, str) else float(order)
 
 

@@ -10,6 +10,7 @@ condition that it solves, gradient = 0, instead: `experimental.implicit`.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -107,7 +108,7 @@ def minimize(
         raise ArgumentError(
             message(rule, f"maxcor: {chosen['maxcor']!r}", fix="Choose maxcor of at least 1.")
         )
-    evaluate = value_and_grad(lambda x: fun(x, *args))
+    evaluate = value_and_grad(functools.wraps(fun)(lambda x: fun(x, *args)))  # so that errors name the user's
     out = _descend(evaluate, x, kind == "bfgs", chosen)
     return out
 

@@ -88,6 +88,12 @@ def test_errors_of_minimize() -> None:
     ):
         with pytest.raises(ArgumentError, match=text):
             call()
+
+    def per_element(x: Any) -> Any:
+        return x * x
+
+    with pytest.raises(TypeError, match=r"return a scalar\.\n  function: .*per_element \("):
+        optimize.minimize(per_element, np.zeros(2), method="BFGS")
     with pytest.raises(TypeError, match="further arguments as a tuple"):
         optimize.minimize(rosenbrock, np.zeros(2), 1, method="BFGS")  # type: ignore[arg-type]
 

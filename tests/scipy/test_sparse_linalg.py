@@ -49,6 +49,20 @@ def test_guesses_preconditioners_and_limits(x64: None, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
+def test_systems_that_are_not_finite_have_no_solution(name: str) -> None:
+    a, b = METHODS[name].astype("float32"), B.astype("float32")
+    systems = [
+        (a, b * [np.nan, 1, 1, 1, 1, 1]),
+        (a, b * [np.inf, 1, 1, 1, 1, 1]),
+        (a * np.nan, b),
+        (a, b * 1e30),
+    ]
+    matrices, sides = [np.stack(x).astype("float32") for x in zip(*systems, (a, b), strict=True)]
+    x = dx.vmap(lambda a, b: getattr(linalg, name)(a, b)[0])(matrices, sides)
+    assert np.isnan(x).all(1).tolist() == [True] * 4 + [False]
+
+
+@pytest.mark.parametrize("name", METHODS)
 def test_complex_systems_over_pytrees(name: str) -> None:
     a = (METHODS[name] + 1j * (SQUARE - SQUARE.T)).astype("complex64")
     b = (B + 1j * B[::-1]).astype("complex64")

@@ -4,12 +4,14 @@
 
 The operator is a function from pytrees like `b` to pytrees like it, or a matrix. The derivatives follow from
 the equation A x = b (`lax.custom_linear_solve`): reverse mode solves a system with the transposed operator by
-the same method, so memory does not grow with the number of steps. Read next: `didax/lax/solvers.py`.
+the same method, so memory does not grow with the number of steps. A system that is not finite has the solution NaN.
+Read next: `didax/lax/solvers.py`.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +28,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = on_access(__name__)
 
 Operator = Callable[[Any], Any]
-Method = Callable[..., Any]  # (A, b, x0, tolerance, maxiter, M) -> x
+Method = Callable[..., Any]  # (A, b, x0, tolerance, maxiter, M) -> x, residual
 
 
 @api_boundary
@@ -121,7 +123,9 @@ def _solve(
     start = pytree.map(lax.stop_gradient, start)
 
     def solve_from(x0: Any, matvec: Operator, b: Any) -> Any:
-        return method(matvec, b, x0, dnp.maximum(tol * _norm(b), atol), limit, precondition)
+        x, residual = method(matvec, b, x0, dnp.maximum(tol * _norm(b), atol), limit, precondition)
+        is_known = dnp.isfinite(_norm(residual))  # else no step was compared with it, and x is the guess
+        return pytree.map(lambda y: dnp.where(is_known, y, math.nan), x)
 
     def from_zero(vecmat: Operator, b: Any) -> Any:
         return solve_from(pytree.map(dnp.zeros_like, b), vecmat, b)
@@ -211,7 +215,7 @@ def _cg(A: Operator, b: Any, x0: Any, tolerance: Any, maxiter: int, M: Operator)
 
     r = _minus(b, A(x0))
     z = M(r)
-    return lax.while_loop(goes_on, step, (x0, r, z, _dot(r, z).real, 0))[0]
+    return lax.while_loop(goes_on, step, (x0, r, z, _dot(r, z).real, 0))[:2]
 
 
 def _bicgstab(A: Operator, b: Any, x0: Any, tolerance: Any, maxiter: int, M: Operator) -> Any:
@@ -236,7 +240,7 @@ def _bicgstab(A: Operator, b: Any, x0: Any, tolerance: Any, maxiter: int, M: Ope
         beta = _quotient_or_zero(new, rho) * _quotient_or_zero(alpha, omega)
         return x, r, _plus(r, beta, _plus(p, -omega, v)), new, k + 1
 
-    return lax.while_loop(goes_on, step, (x0, first, first, _dot(first, first), 0))[0]
+    return lax.while_loop(goes_on, step, (x0, first, first, _dot(first, first), 0))[:2]
 
 
 def _gmres(restart: int, A: Operator, b: Any, x0: Any, tolerance: Any, maxiter: int, M: Operator) -> Any:
@@ -256,7 +260,7 @@ def _gmres(restart: int, A: Operator, b: Any, x0: Any, tolerance: Any, maxiter: 
         x = _plus(x, 1, M(pytree.map(lambda v: dnp.tensordot(y.astype(v.dtype), v[:-1], 1), basis)))
         return x, _minus(b, A(x)), k + 1
 
-    return lax.while_loop(goes_on, step, (x0, _minus(b, A(x0)), 0))[0]
+    return lax.while_loop(goes_on, step, (x0, _minus(b, A(x0)), 0))[:2]
 
 
 def _arnoldi(A: Operator, unit: Any, n: int) -> tuple[Any, Array]:
