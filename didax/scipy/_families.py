@@ -314,6 +314,8 @@ def _largest(degree: Any) -> int:
 def _normalised_legendre(n: Any, m: Any, theta: Any, n_max: int) -> Any:
     """P_n^m(cos(theta)) sqrt((2n + 1) / 4 pi (n - m)! / (n + m)!), degree by degree (DLMF 14.10.3)."""
     x, sin = dnp.cos(theta), dnp.sin(theta)
+    # sqrt(1 - x^2), also where theta is no polar angle, which the number next to pi still is.
+    sin = dnp.where(sin < -4 * float(dtypes.finfo(sin.dtype).eps), -sin, sin)
     order = m.astype(theta.dtype)
 
     def step(k: Any, state: Any) -> Any:

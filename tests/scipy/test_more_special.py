@@ -149,6 +149,13 @@ def test_spherical_harmonics() -> None:
     assert_close(special.sph_harm_y(n, m, theta, phi), wanted, 1e-4, 2e-6)
     traced = dx.jit(special.sph_harm_y, static_argnames="n_max")(n[:, None], m[:, None], theta, phi, n_max=7)
     assert_close(dnp.diagonal(traced), wanted, 1e-4, 2e-6)
+    outside = np.float32([-3.0, -1.0, 4.0, 5.0])  # no polar angles: of the cosine
+    wanted = scipy.special.sph_harm_y(3, 1, outside, 0.7).astype("complex64")
+    assert_close(special.sph_harm_y(3, 1, outside, 0.7), wanted, 1e-4, 2e-6)
+    slope = dx.grad(lambda theta: special.sph_harm_y(1, 1, theta, 0.0).real)
+    assert_close(
+        dx.vmap(slope)(np.float32([0, math.pi])), np.float32([-1, 1]) * math.sqrt(3 / 8 / math.pi), 1e-5
+    )
 
 
 @pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.slow)])

@@ -363,6 +363,10 @@ def test_statistics_of_samples() -> None:
         empty = np.zeros((2, 0), "float32")
         assert stats.rankdata(empty, axis=axis).shape == scipy.stats.rankdata(empty, axis=axis).shape
     assert stats.mode(np.zeros((0, 2), "float32")).count.shape == (2,)
+    assert stats.mode(np.float32(2), None, keepdims=True).mode.shape == (1,)
+    halves = RNG.normal(size=(50, 40)).astype("float16")
+    wanted = scipy.stats.sem(halves.astype("float64")).astype("float16")
+    np.testing.assert_array_equal(stats.sem(halves), wanted)  # rounded once
 
 
 def test_density_estimates() -> None:

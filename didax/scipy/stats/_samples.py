@@ -16,6 +16,7 @@ from didax.core.errors import ArgumentError, api_boundary, check_choice, message
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, as_array, inexact
 from didax.numpy.reductions import canonical_axes
+from didax.primitives.narrow import halves_in_float32
 
 
 class ModeResult(NamedTuple):
@@ -74,7 +75,7 @@ def mode(
         found, count = found.reshape(moved[:-1]), count.reshape(moved[:-1])
     if keepdims:
         kept = (
-            [1] * given.ndim
+            [1] * (given.ndim or 1)
             if axis is None
             else [1 if i == along % x.ndim else n for i, n in enumerate(x.shape)]
         )
@@ -167,6 +168,7 @@ def _doubled_ranks(rows: Any, *, method: str) -> Any:
 
 @evaluated_whole
 @api_boundary
+@halves_in_float32
 def sem(
     a: ArrayLike,
     axis: int | tuple[int, ...] | None = 0,
