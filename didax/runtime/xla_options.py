@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from didax.core.dtypes import is_integer
+from didax.core.dtypes import is_float, is_integer, is_sub_byte
 from didax.core.jaxpr import Eqn, Jaxpr
 from didax.passes.loops.one_function import is_small, one_function_p
 from didax.passes.loops.rewrite import num_bytes
@@ -90,7 +90,13 @@ def _shapes(jaxpr: Jaxpr) -> set[tuple[Any, ...]] | None:
 
 
 def _is_elementwise(eqn: Eqn) -> bool:
-    """Whether each number of the results is computed from one number of each operand, or from all of them."""
+    """Whether each number of the results is computed from one number of each operand, or from all of them.
+
+    XLA's fusions of several results do not know numbers of 4 bits; floats of one byte are left out with them.
+    """
+    dtypes = [x.aval.dtype for x in (*eqn.invars, *eqn.outvars)]
+    if any([is_sub_byte(dtype) or (dtype.itemsize == 1 and is_float(dtype)) for dtype in dtypes]):
+        return False
     if eqn.primitive is broadcast_in_dim_p:
         return eqn.invars[0].aval.shape == ()
     if eqn.primitive is reduce_sum_p:

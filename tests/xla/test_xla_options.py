@@ -175,6 +175,16 @@ def test_beside_other_operations_fusions_have_one_result():
 
 
 @pytest.mark.cpu
+@pytest.mark.parametrize("dtype", ["int4", "uint2", "float4_e2m1fn", "float8_e4m3fn"])
+def test_fusions_of_narrow_numbers_have_one_result(dtype):
+    """XLA writes wrong code for several results of 4 bits."""
+    x = dnp.array([1, 0, 1]).astype(dtype)
+    assert (
+        chosen(lambda x: [x + x, x * x, -x, x > 0, x == x, x - x, x < 1, x != 1, x >= x], x) == NOT_UNROLLED
+    )
+
+
+@pytest.mark.cpu
 def test_a_gradient_of_elementwise_operations_is_one_kernel():
     x = np.linspace(0.1, 0.9, 20, dtype=np.float32)
     lowered = dx.jit(dx.grad(anomaly)).lower(x, x)
