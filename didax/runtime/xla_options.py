@@ -107,7 +107,7 @@ def _is_elementwise(eqn: Eqn) -> bool:
 @cached_on_jaxpr
 def _most_waiting(jaxpr: Jaxpr) -> int:
     """How many values of the largest size are computed and still to be read, where they are the most."""
-    largest = max([num_bytes(v.aval) for eqn in jaxpr.eqns for v in eqn.outvars], default=1)
+    largest = max([1, *[num_bytes(v.aval) for eqn in jaxpr.eqns for v in eqn.outvars]])
     waiting = max(crossing_bytes(jaxpr, last_uses(jaxpr))) // largest
     return max([waiting, *[_most_waiting(inner) for eqn in jaxpr.eqns for inner in eqn.jaxprs]])
 
