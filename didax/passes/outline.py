@@ -43,8 +43,8 @@ def cut(jaxpr: Jaxpr) -> list[Jaxpr]:
     n = len(jaxpr.eqns)
     if n <= SMALL or longest_path(jaxpr) < LONG:
         return [jaxpr]
-    last_use = _last_uses(jaxpr)
-    crossing = _crossing_bytes(jaxpr, last_use)
+    last_use = last_uses(jaxpr)
+    crossing = crossing_bytes(jaxpr, last_use)
     blocks: list[Jaxpr] = []
     places = [i for i, eqn in enumerate(jaxpr.eqns) if eqn.primitive.materializes_operands]
     start = 0
@@ -145,7 +145,7 @@ def _called(eqn: Eqn) -> Jaxpr | None:
     return inner if isinstance(inner, Jaxpr) else None
 
 
-def _last_uses(jaxpr: Jaxpr) -> dict[Atom, int]:
+def last_uses(jaxpr: Jaxpr) -> dict[Atom, int]:
     """The last equation that uses each variable; results of the program are used after all."""
     last: dict[Atom, int] = {}
     for i, eqn in enumerate(jaxpr.eqns):
@@ -156,7 +156,7 @@ def _last_uses(jaxpr: Jaxpr) -> dict[Atom, int]:
     return last
 
 
-def _crossing_bytes(jaxpr: Jaxpr, last_use: dict[Atom, int]) -> list[int]:
+def crossing_bytes(jaxpr: Jaxpr, last_use: dict[Atom, int]) -> list[int]:
     """For each position, the bytes computed before it that are used at or after it."""
     n = len(jaxpr.eqns)
     change = [0] * (n + 2)

@@ -9,6 +9,10 @@ their steps are repeated many times; where products with vectors are most of a s
 that work on many short rows need the copies: where the loop along a row is written out, LLVM vectorizes along another
 axis. They are compiled at LLVM's level 2, which makes fewer copies of long bodies. So are programs of large arrays that
 gather rows of some 64 elements, each of which level 3 copies one element at a time.
+
+Of a program of elementwise operations XLA makes a kernel for each value that is read at several places, which computes
+again what comes before. A gradient has hundreds of such values, because its backward half reads the forward half. With
+fusions of several results XLA makes one kernel of the whole program, which compiles in 0.15 to 0.4 of the time.
 docs/design/compiling.md has the measurements.
 Read next: `xla/compile.py`.
 """
@@ -19,10 +23,13 @@ import math
 import sys
 from typing import Any
 
-from didax.core.dtypes import is_integer
+from didax.core.dtypes import is_float, is_integer, is_sub_byte
 from didax.core.jaxpr import Eqn, Jaxpr
 from didax.passes.loops.one_function import is_small, one_function_p
+from didax.passes.loops.rewrite import num_bytes
 from didax.passes.loops.rows import product_of
+from didax.passes.outline import crossing_bytes, last_uses
+from didax.primitives.call import jit_p
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.control_flow.while_loop import while_p
 from didax.primitives.convert import convert_element_type_p, iota_p
@@ -31,7 +38,8 @@ from didax.primitives.dot import dot_general_p, free_axes
 from didax.primitives.families import Elementwise
 from didax.primitives.gather import gather_p, scatter_add_p
 from didax.primitives.random_bits import random_bits_p
-from didax.primitives.shape import reduce_sum_p, transpose_p
+from didax.primitives.select import select_n_p
+from didax.primitives.shape import broadcast_in_dim_p, reduce_sum_p, transpose_p
 from didax.primitives.slicing import pad_p
 from didax.transforms.cache import cached_on_jaxpr
 from didax.xla.platforms import platform
@@ -44,6 +52,8 @@ MANY = 256  # elements, from which on short rows take microseconds
 SHARE = 10  # a program works on short rows if one in so many of its equations does
 ROWS = range(33, 80)  # elements of rows that LLVM writes out as as many copies of single elements
 FEWER_COPIES = {"xla_backend_optimization_level": 2}
+ONE_KERNEL = 1024  # elements: over longer arrays several short kernels may run faster than a long one
+WAITING = 8  # values that are computed and still to be read
 _LOOPS = (scan_p, while_p)
 _TURNING = (transpose_p, conv_general_dilated_p)
 _PLAIN = (conv_general_dilated_p, convert_element_type_p, iota_p, random_bits_p, scatter_add_p)
@@ -53,10 +63,69 @@ def options_for(jaxpr: Jaxpr) -> dict[str, Any]:
     """XLA's options, by name, for a program that runs on one device; `jaxpr` is the program as it is lowered."""
     if platform() != "cpu":
         return {}
+    fusions = {"xla_cpu_use_multi_output_fusion": True} if _gains_as_one_kernel(jaxpr) else {}
+    return _of_loops(jaxpr) | fusions
+
+
+def _of_loops(jaxpr: Jaxpr) -> dict[str, Any]:
+    """The options by which LLVM writes out fewer loops."""
     if not _has_small_arrays(jaxpr, PLAIN):
         return FEWER_COPIES if _copies_rows(jaxpr) and _has_small_arrays(jaxpr, sys.maxsize) else {}
     short, computing = _short_rows(jaxpr)
     return FEWER_COPIES if short * SHARE > computing else {"xla_cpu_disable_loop_unrolling": True}
+
+
+def _gains_as_one_kernel(jaxpr: Jaxpr) -> bool:
+    """Whether its operations are elementwise, on small arrays of one shape and scalars, and many values wait.
+
+    Beside other operations, but for sums of all elements, XLA's fusions of several results are not safe: where arrays
+    of several shapes are reshaped into one another, they can end the process.
+    """
+    shapes = _shapes(jaxpr)
+    if shapes is None or len(shapes) > 1:
+        return False
+    lengths = next(iter(shapes), ())
+    few = all([type(n) is int for n in lengths]) and math.prod(lengths) <= ONE_KERNEL
+    return few and _most_waiting(jaxpr) >= WAITING
+
+
+@cached_on_jaxpr
+def _shapes(jaxpr: Jaxpr) -> set[tuple[Any, ...]] | None:
+    """The shapes of the arrays that are computed and read; None if an operation is not elementwise."""
+    shapes: set[tuple[Any, ...]] = set()
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is jit_p:
+            inner = _shapes(eqn.params["jaxpr"])
+            if inner is None:
+                return None
+            shapes |= inner
+        elif not _is_elementwise(eqn):
+            return None
+        shapes.update([x.aval.physical.shape for x in (*eqn.invars, *eqn.outvars)])
+    return shapes - {()}
+
+
+def _is_elementwise(eqn: Eqn) -> bool:
+    """Whether each number of the results is computed from one number of each operand, or from all of them.
+
+    XLA's fusions of several results do not know numbers of 4 bits; floats of one byte are left out with them.
+    """
+    dtypes = [x.aval.dtype for x in (*eqn.invars, *eqn.outvars)]
+    if any([is_sub_byte(dtype) or (dtype.itemsize == 1 and is_float(dtype)) for dtype in dtypes]):
+        return False
+    if eqn.primitive is broadcast_in_dim_p:
+        return eqn.invars[0].aval.shape == ()
+    if eqn.primitive is reduce_sum_p:
+        return eqn.outvars[0].aval.shape == ()
+    return isinstance(eqn.primitive, Elementwise) or eqn.primitive in (select_n_p, convert_element_type_p)
+
+
+@cached_on_jaxpr
+def _most_waiting(jaxpr: Jaxpr) -> int:
+    """How many values of the largest size are computed and still to be read, where they are the most."""
+    largest = max([1, *[num_bytes(v.aval) for eqn in jaxpr.eqns for v in eqn.outvars]])
+    waiting = max(crossing_bytes(jaxpr, last_uses(jaxpr))) // largest
+    return max([waiting, *[_most_waiting(inner) for eqn in jaxpr.eqns for inner in eqn.jaxprs]])
 
 
 @cached_on_jaxpr

@@ -700,7 +700,7 @@ _BUILD_OPTIONS = frozenset(
 
 # Options of XLA's CPU backend that are no fields of its `DebugOptions`, but keys of a map there, which jaxlib lets
 # nobody set. The map is added as a protocol buffer: a message that comes twice is joined with itself.
-_BACKEND_OPTIONS = frozenset({"xla_cpu_disable_loop_unrolling"})
+_BACKEND_OPTIONS = frozenset({"xla_cpu_disable_loop_unrolling", "xla_cpu_use_multi_output_fusion"})
 _EXTRA_OPTIONS = 500  # the number of the map in `DebugOptions`
 
 

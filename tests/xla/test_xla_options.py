@@ -177,3 +177,64 @@ def test_the_option_reaches_xla_and_the_user_decides():
     short, long = [len(c.runtime_executable().serialize()) for c in compiled]
     assert short < 0.8 * long
     np.testing.assert_allclose(*[c(x) for c in compiled], rtol=1e-6)
+
+
+def anomaly(mean, eccentricity):
+    """The eccentric anomaly of an orbit, by Newton's method."""
+    e = mean
+    for _ in range(4):
+        e = e - (e - eccentricity * dnp.sin(e) - mean) / (1 - eccentricity * dnp.cos(e))
+    return e.sum()
+
+
+ONE_KERNEL = NOT_UNROLLED | {"xla_cpu_use_multi_output_fusion": True}
+
+
+@pytest.mark.cpu
+def test_gradients_of_elementwise_operations_on_small_arrays_have_fusions_of_several_results():
+    x = np.linspace(0.1, 0.9, 100, dtype=np.float32)
+    both = dx.value_and_grad(anomaly, (0, 1))
+    assert chosen(anomaly, x, x) == NOT_UNROLLED  # few values wait to be read
+    assert chosen(both, x, x) == ONE_KERNEL
+    assert chosen(dx.grad(dx.jit(anomaly)), x, x) == ONE_KERNEL
+    assert chosen(both, x, 0.3) == chosen(both, 0.5, 0.3) == ONE_KERNEL
+    assert chosen(both, np.tile(x, 11), np.tile(x, 11)) == chosen(both, x[:0], x[:0]) == NOT_UNROLLED
+
+
+@pytest.mark.cpu
+def test_beside_other_operations_fusions_have_one_result():
+    """XLA ends the process where it joins some of them."""
+    x = np.linspace(0.1, 0.9, 12, dtype=np.float32).reshape(3, 4)
+    for moved in (
+        lambda x: x[0],
+        lambda x: x[::-1],
+        lambda x: x.sum(0),
+        lambda x: dnp.cumsum(x, 0),
+        lambda x: x.at[0].add(x[1]),
+        lambda x: x @ x.T,
+        lambda x: x.reshape(12),
+        dx.jit(lambda x: x.T),
+    ):
+        assert chosen(dx.grad(lambda x: anomaly(moved(x), 0.3)), x) == NOT_UNROLLED
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("dtype", ["int4", "uint2", "float4_e2m1fn", "float8_e4m3fn"])
+def test_fusions_of_narrow_numbers_have_one_result(dtype):
+    """XLA writes wrong code for several results of 4 bits."""
+    x = dnp.array([1, 0, 1]).astype(dtype)
+    assert (
+        chosen(lambda x: [x + x, x * x, -x, x > 0, x == x, x - x, x < 1, x != 1, x >= x], x) == NOT_UNROLLED
+    )
+
+
+@pytest.mark.cpu
+def test_a_gradient_of_elementwise_operations_is_one_kernel():
+    x = np.linspace(0.1, 0.9, 20, dtype=np.float32)
+    lowered = dx.jit(dx.grad(anomaly)).lower(x, x)
+    apart, joined = [
+        lowered.compile({"xla_cpu_use_multi_output_fusion": on}).as_text().count(" fusion(")
+        for on in (False, True)
+    ]
+    assert joined <= 2 < 8 < apart
+    assert lowered.compile().as_text().count(" fusion(") == joined
