@@ -213,18 +213,18 @@ def sinc(x: Any) -> Any:
 
 
 def _density(a: Any, x: Any) -> Any:
-    """The density of Gamma(a) at x, also where x is 0: the weight of a - 1, which is that of `a` times a / x."""
-    inside = gt(x, 0)
+    """The density of Gamma(a) at x, also at the ends: the weight of a - 1, which is that of `a` times a / x."""
+    inside = and_(gt(x, 0), lt(x, math.inf))
     safe = where(inside, x, like(1, x))
     below = lt(a, 1)
     within = mul(_weight(where(below, a, sub(a, 1)), safe), where(below, div(a, safe), like(1, x)))
     at_zero = where(eq(a, 1), like(1, x), where(lt(a, 1), like(math.inf, x), like(0, x)))
-    return where(inside, within, at_zero)
+    return where(inside, within, where(gt(x, 0), like(0, x), at_zero))
 
 
 def _density_by_parameter(y: Any, a: Any, x: Any) -> Any:
     """The derivative by `a` of the density, which is `y`."""
-    vanishes = and_(eq(x, 0), gt(a, 1))
+    vanishes = or_(and_(eq(x, 0), gt(a, 1)), eq(x, math.inf))
     slope = slope_by_gamma_parameter(a, where(vanishes, like(1, x), x), 1)
     return mul(y, where(vanishes, like(0, x), slope))
 

@@ -188,6 +188,14 @@ def test_comb_keeps_the_dtype_beside_a_python_number(dtype: str) -> None:
     assert special.comb(n, 2).dtype == jax.scipy.special.comb(jax.numpy.full(2, 5, dtype), 2).dtype
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_shares_of_gamma_are_level_at_infinity(dtype: str) -> None:
+    a, end = np.array([0.5, 1.0, 2.0, 1000.0], dtype), np.full(4, np.inf, dtype)
+    with dx.enable_x64(dtype == "float64"):
+        for share in (special.gammainc, special.gammaincc):
+            assert not np.asarray(dx.grad(lambda x, share=share: share(a, x).sum())(end)).any()
+
+
 def test_factorials_of_python_numbers_are_weak_and_real() -> None:
     assert special.factorial(5).weak_type and not special.factorial(np.int8(5)).weak_type
     with pytest.raises(ArgumentError, match="factorial takes real numbers"):
