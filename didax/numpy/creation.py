@@ -625,30 +625,34 @@ def linspace(
             message("linspace takes a number of values of at least 0.", f"num: {count}", fix="Use num >= 0.")
         )
     start, stop = all_digits("linspace", dtype, start, stop)
-    out_dtype = inexact(
-        *result_pair(*[checked_operand("linspace", x, i) for i, x in enumerate((start, stop))])
-    )[0]
-    compute = inexact(dtypes.dtype(dtype), False)[0] if dtype is not None else out_dtype
-    compute = compute if compute.itemsize >= 4 else np.dtype(np.float32)
+    ends = result_pair(*[checked_operand("linspace", x, i) for i, x in enumerate((start, stop))])
+    out_dtype = inexact(*ends)[0]
+    stated = out_dtype if dtype is None else dtypes.dtype(dtype)
+    are_integers = dtypes.is_integer(stated) and dtypes.is_integer(ends[0]) and ends[0] != np.uint64
+    floats = inexact(stated, False)[0]
+    floats = floats if floats.itemsize >= 4 else np.dtype(np.float32)
+    compute = np.dtype(np.int64) if are_integers else floats
     first, last = cast(as_array("linspace", start), compute), cast(as_array("linspace", stop), compute)
     shape = broadcast_shapes("linspace", [first.shape, last.shape])
     first, last = broadcast(first, shape), broadcast(last, shape)
     intervals = count - 1 if endpoint else count
-    values = _spaced(first, last, count, intervals, endpoint)
-    stated = out_dtype if dtype is None else dtypes.dtype(dtype)
-    if dtypes.is_integer(stated):
-        values = el.floor(values)
+    if are_integers:
+        values = _spaced_integers(first, last, count, intervals)
+    else:
+        values = _spaced(first, last, count, intervals, endpoint)
+        values = el.floor(values) if dtypes.is_integer(stated) else values
     values = cast(values, stated)
     if axis != 0:
         values = move_axis(values, 0, canonical_axis("linspace", axis, values.ndim))
     values = placed(values, device)
     if not retstep:
         return values
+    first, last = cast(first, floats), cast(last, floats)
     some = intervals > 0
     step = (
-        el.div(el.sub(last, first), number(intervals, compute))
+        el.div(el.sub(last, first), number(intervals, floats))
         if some
-        else _fill(shape, compute.type(math.nan))
+        else _fill(shape, floats.type(math.nan))
     )
     return values, cast(step, stated) if dtypes.is_inexact(stated) else step
 
@@ -669,6 +673,22 @@ def _spaced(first: Array, last: Array, count: int, intervals: int, endpoint: boo
     positions = iota(np.dtype(np.int32), shape, 0)
     is_last = el.eq(positions, number(count - 1, positions.dtype))
     return where(el.and_(is_last, el.gt(positions, 0)) if is_symbolic(count) else is_last, stop, values)
+
+
+def _spaced_integers(first: Array, last: Array, count: int, intervals: int) -> Array:
+    """Return the values rounded down: whole where they are whole, which sums of rounded products need not be.
+
+    Value k is first + floor(k d / n) for d = last - first. Neither d nor k d may fit into 64 bits, so both ends are
+    divided by n first: with d = q n + r it is first + k q + floor(k r / n).
+    """
+    shape = (count, *first.shape)
+    n, k = number(max_dim(intervals, 1), first.dtype), iota(first.dtype, shape, 0)
+    rest = last % n - first % n
+    whole, rest = last // n - first // n + rest // n, rest % n
+    start, whole, rest = [
+        broadcast_in_dim(x, shape, tuple(range(1, len(shape)))) for x in (first, whole, rest)
+    ]
+    return start + k * whole + k * rest // n
 
 
 def _spaced_by_numpy(first: Array, last: Array, count: int, endpoint: bool) -> Array | None:

@@ -29,6 +29,13 @@ def test_ramps(dtype: str) -> None:
     check("np.pad(x, ((0, 4), (3, 1)), mode='linear_ramp', end_values=((1, 2), (7, -3)))", x)
 
 
+def test_ramps_of_integers_are_those_of_numpy_when_compiled() -> None:
+    x = np.array([[2, -7, 8], [5, 0, -3]], np.int32)
+    for widths in (((3, 5), (6, 7)), ((7, 1), (5, 3))):
+        ramp = dx.jit(lambda x, widths=widths: dnp.pad(x, widths, mode="linear_ramp", end_values=-5))
+        np.testing.assert_array_equal(ramp(x), np.pad(x, widths, mode="linear_ramp", end_values=-5))
+
+
 @pytest.mark.parametrize("length", [1, 2, 5])
 @pytest.mark.parametrize("mode", ["reflect", "symmetric"])
 def test_odd_reflection(mode: str, length: int) -> None:
