@@ -473,7 +473,8 @@ def test_pairs_of_a_ref_inside(outer, inner):
     def wrap(f):
         return WRAPPERS[outer](WRAPPERS[inner](f))
 
-    np.testing.assert_allclose(wrap(mutating)(0.7), wrap(pure)(0.7), rtol=2e-5)
+    # Steps one after another enlarge what the two programs round differently.
+    np.testing.assert_allclose(wrap(mutating)(0.7), wrap(pure)(0.7), rtol=2e-4)
 
 
 STEPS = {"scan": 3, "fori": 3}
