@@ -28,7 +28,7 @@ from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 BLOCK = 128  # equations in a block, about
 WINDOW = 48  # how far a cut may move to find a cheaper place
 SMALL = 3 * BLOCK  # programs up to this size are left whole
-LONG = 35  # values on a path that are read more than once: programs whose paths are all shorter are left whole
+LONG = 35  # values on a path that are read more than once; programs of shorter paths are left whole
 MANY = 1000  # moves of elements that one result takes, from which on XLA is not left to repeat them
 FEW = 16  # moves of elements in one kernel
 
