@@ -11,7 +11,7 @@ are in `core/jaxpr_print.py`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,12 +67,12 @@ def eqn_text(eqn: Any) -> str:
     return _Writer({}).eqn(eqn, "")
 
 
-def _programs_among(params: Any) -> list[Any]:
-    """The jaxprs among the parameters of an equation, those in tuples and lists included."""
-    items = [
-        x for value in params.values() for x in (value if isinstance(value, (tuple, list)) else (value,))
-    ]
-    return [item for item in items if hasattr(item, "eqns")]
+def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Any]:
+    """The programs in parameters, without their constants."""
+    for value in params.values():
+        for item in value if isinstance(value, (tuple, list)) else (value,):
+            if hasattr(item, "eqns"):  # a program, closed or open
+                yield getattr(item, "jaxpr", item)
 
 
 def _written_before(jaxpr: Any) -> dict[int, tuple[Any, str]]:
@@ -81,8 +81,7 @@ def _written_before(jaxpr: Any) -> dict[int, tuple[Any, str]]:
 
     def count(jaxpr: Any) -> None:
         for eqn in jaxpr.eqns:
-            for item in _programs_among(eqn.params):
-                inner = getattr(item, "jaxpr", item)
+            for inner in jaxprs_in_params(eqn.params):
                 if eqn.primitive.name == "jit":
                     calls.setdefault(id(inner), []).append((inner, eqn.params["name"]))
                     if len(calls[id(inner)]) > 2:

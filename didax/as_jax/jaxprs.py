@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
 from didax.api.inspect import make_jaxpr as make_didax_jaxpr
-from didax.as_jax.jaxpr_text import eqn_text, jaxpr_text
+from didax.as_jax.jaxpr_text import eqn_text, jaxpr_text, jaxprs_in_params
 from didax.as_jax.primitive import Primitive
 from didax.core import jaxpr as core
 from didax.core.avals import ShapedArray
@@ -347,14 +347,3 @@ def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
     """The programs directly inside the equations of one."""
     for eqn in jaxpr.eqns:
         yield from jaxprs_in_params(eqn.params)
-
-
-def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
-    """The programs in parameters, without their constants."""
-    for value in params.values():
-        values: Iterable[Any] = value if isinstance(value, (tuple, list)) else (value,)
-        for item in values:
-            if isinstance(item, Jaxpr):
-                yield item
-            elif isinstance(item, ClosedJaxpr):
-                yield item.jaxpr
