@@ -76,9 +76,8 @@ class DotAlgorithmPreset(enum.Enum):
 
     def _parts(self) -> Sequence[str]:
         """The parts of the name: what operands are rounded to, twice, what is summed, and how often it is split."""
-        return (["ANY"] * 3 if self.value == "default" else self.name.replace("ANY_F8", "F8").split("_")) + [
-            ""
-        ]
+        parts = ["ANY"] * 3 if self.value == "default" else self.name.replace("ANY_F8", "F8").split("_")
+        return [*parts, ""]
 
     @property
     def accumulation_type(self) -> Any:
@@ -188,9 +187,10 @@ def dot_general(
     lhs, rhs = match_scalars((lhs, rhs))
     x, y = getattr(lhs, "aval", lhs), getattr(rhs, "aval", rhs)
     if getattr(x, "dtype", None) != getattr(y, "dtype", None):
-        x, y = aval_of(lhs).dtype, aval_of(rhs).dtype  # a NumPy array of 64 bits has its narrowed one
-        if x != y:
-            out, wide = _dtypes_of_product(x, y)
+        # A NumPy array of 64 bits counts with its narrowed dtype, which may be that of the other operand.
+        left, right = aval_of(lhs).dtype, aval_of(rhs).dtype
+        if left != right:
+            out, wide = _dtypes_of_product(left, right)
             lhs, rhs = convert_element_type(lhs, wide), convert_element_type(rhs, wide)
             if preferred_element_type is None:
                 return convert_element_type(dot_general(lhs, rhs, dimension_numbers, precision), out)

@@ -629,8 +629,7 @@ def linspace(
     out_dtype = inexact(*ends)[0]
     stated = out_dtype if dtype is None else dtypes.dtype(dtype)
     are_integers = dtypes.is_integer(stated) and dtypes.is_integer(ends[0]) and ends[0] != np.uint64
-    floats = inexact(stated, False)[0]
-    floats = floats if floats.itemsize >= 4 else np.dtype(np.float32)
+    floats = dtypes.at_least_single(inexact(stated, False)[0])
     compute = np.dtype(np.int64) if are_integers else floats
     first, last = cast(as_array("linspace", start), compute), cast(as_array("linspace", stop), compute)
     shape = broadcast_shapes("linspace", [first.shape, last.shape])

@@ -55,6 +55,7 @@ FEWER_COPIES = {"xla_backend_optimization_level": 2}
 ONE_KERNEL = 1024  # elements: over longer arrays several short kernels may run faster than a long one
 WAITING = 8  # values that are computed and still to be read
 _LOOPS = (scan_p, while_p)
+# Plain, but the loops that bring the axes of large arrays into order need the copies.
 _TURNING = (transpose_p, conv_general_dilated_p)
 _PLAIN = (conv_general_dilated_p, convert_element_type_p, iota_p, random_bits_p, scatter_add_p)
 
@@ -150,7 +151,9 @@ def _is_of_small_arrays(eqn: Eqn, plain: int) -> bool:
     if eqn.primitive.materializes_operands and eqn.primitive is not conv_general_dilated_p:
         return True
     read = () if eqn.primitive.moves_elements else eqn.invars  # a slice reads no more than it returns
-    limit = SMALL if not _is_plain(eqn) else min(plain, PLAIN) if eqn.primitive in _TURNING else plain
+    limit = plain if _is_plain(eqn) else SMALL
+    if eqn.primitive in _TURNING:
+        limit = PLAIN
     return all([_is_at_most(limit, x) for x in (*read, *eqn.outvars)])
 
 
