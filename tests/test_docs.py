@@ -94,10 +94,8 @@ def absent_files(module: Path, text: str) -> list[str]:
     opening = re.match(r'"""(.*?)"""', text, re.DOTALL)
     named = re.findall(r"`([\w./]+\.(?:py|md))`", opening[1]) if opening else []
     tops = (ROOT, ROOT / "didax", module.parent, module.parent.parent)
-    folders = [
-        *tops,
-        *[(top / name).parent for name in named for top in tops],
-    ]  # of a file named beside it, too
+    # A file may stand in the folder of another one that is named beside it.
+    folders = [*tops, *[(top / name).parent for name in named for top in tops]]
     return [name for name in named if not any((folder / name).exists() for folder in folders)]
 
 

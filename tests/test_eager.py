@@ -47,11 +47,8 @@ def test_an_operation_on_a_few_numbers_runs_at_once(monkeypatch: pytest.MonkeyPa
     puts: list[object] = []
     original = buffers.put
     monkeypatch.setattr(buffers, "put", lambda *a, **k: puts.append(a[0]) or original(*a, **k))
-    for once in (
-        "operations_were_watched",
-        "default_device_was_set",
-    ):  # as another test of this process may have done
-        monkeypatch.setattr(config, once, False)
+    for use in ("operations_were_watched", "default_device_was_set"):  # another test of this process may have
+        monkeypatch.setattr(config, use, False)
     eager.clear_plans()
     xs = [np.linspace(0.5, i, 6, dtype="float32").reshape(2, 3) for i in (1, 2, 3)]
     ys = [lgamma_p(dnp.asarray(x)) for x in xs]

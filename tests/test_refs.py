@@ -473,8 +473,9 @@ def test_pairs_of_a_ref_inside(outer, inner):
     def wrap(f):
         return WRAPPERS[outer](WRAPPERS[inner](f))
 
-    # Steps one after another enlarge what the two programs round differently.
-    np.testing.assert_allclose(wrap(mutating)(0.7), wrap(pure)(0.7), rtol=2e-4)
+    # Nine steps one after another enlarge what the two programs round differently.
+    rtol = 2e-4 if {outer, inner} <= {"scan", "fori"} else 2e-5
+    np.testing.assert_allclose(wrap(mutating)(0.7), wrap(pure)(0.7), rtol=rtol)
 
 
 STEPS = {"scan": 3, "fori": 3}

@@ -181,10 +181,7 @@ def test_presets_say_what_they_are_meant_for_as_those_of_jax() -> None:
 
 @pytest.mark.parametrize("dtype", first(["float32", "float16", "bfloat16", "complex64"]))
 def test_every_preset_multiplies(dtype: str) -> None:
-    x, y = (
-        np.asarray([[1, 2], [3, 4]], dtypes.dtype(dtype)),
-        np.asarray([[1, 0], [2, 1]], dtypes.dtype(dtype)),
-    )
+    x, y = np.asarray([[[1, 2], [3, 4]], [[1, 0], [2, 1]]], dtypes.dtype(dtype))
     for preset in lax.DotAlgorithmPreset:
 
         def product(x: Any, y: Any, p: Any = preset) -> Any:

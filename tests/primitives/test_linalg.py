@@ -448,8 +448,7 @@ def test_many_small_systems_are_solved_side_by_side(n: int, m: int) -> None:
     assert np.isnan(x[2, 2:4]).all()
     # A pivot of equal rows is 0, unless the compiler rounds the steps of the two rows differently.
     assert np.isnan(x[2, 4]).all() or np.abs(x[2, 4]).max() > 1e5
-    others = np.delete(np.arange(150), [102, 103, 104])
-    assert not np.isnan(x.reshape(150, -1)[others]).any()
+    assert not np.isnan(np.delete(x.reshape(150, -1), [102, 103, 104], 0)).any()
     exact, size = a.astype(float), lambda y: np.abs(y).max((-2, -1))
     residual = size(exact @ x.astype(float) - b) / (size(exact) * size(x) + size(b))
     assert np.nanmax(residual) < 5e-7

@@ -234,7 +234,9 @@ def test_updates_in_place_have_the_derivatives_they_had(f, monkeypatch):
         "didax.primitives.control_flow.transposition.accumulate_in_place", lambda jaxpr: jaxpr
     )
     dx.clear_caches()
-    assert_close(found, gradient(), rtol=3e-4)  # jaxlib 0.11 rounds the two programs differently
+    # What `add_to_first` reads in each step has a sum of N terms as its derivative, which the two programs round in
+    # another order.
+    assert_close(found, gradient(), rtol=3e-4 if f is add_to_first else None)
 
 
 def test_a_sum_with_a_window_becomes_an_update_of_it():
