@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 from didax.core.avals import ShapedArray
 from didax.core.dtypes import PYTHON_SCALARS, numpy_scalar
-from didax.core.jaxpr import Eqn, Jaxpr, Literal, Var
+from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.core.primitive import application_key, require
 from didax.core.rule_types import check_list
 from didax.core.source import follows_equations
+from didax.passes.outline import last_uses
 from didax.passes.physical import physical_jaxpr
 from didax.passes.simplify import simplify_jaxpr
 from didax.primitives.callback import CallPython
@@ -135,7 +136,7 @@ class _Known:
         self.plans: list[Plan | None] = [None] * len(jaxpr.eqns)
         self.literals: dict[Literal, ConcreteArray] = {}
         # For each equation the values that no later one reads; None where all values may be kept to the end.
-        self.done_with = None if self.cost.elements < _KEPT_ELEMENTS else _last_uses(jaxpr)
+        self.done_with = None if self.cost.elements < _KEPT_ELEMENTS else _done_with(jaxpr)
 
     def literal(self, x: Literal) -> ConcreteArray:
         """The value of a literal."""
@@ -151,14 +152,13 @@ _known = cached_on_jaxpr(_Known)
 _KEPT_ELEMENTS = 1 << 22
 
 
-def _last_uses(jaxpr: Jaxpr) -> list[list[Var]]:
-    read_later = set[Any](jaxpr.outvars)
-    found: list[list[Var]] = []
-    for eqn in reversed(jaxpr.eqns):
-        mine = dict.fromkeys((*eqn.invars, *eqn.outvars))
-        found.append([x for x in mine if type(x) is Var and x not in read_later])
-        read_later.update(mine)
-    return found[::-1]
+def _done_with(jaxpr: Jaxpr) -> list[list[Var]]:
+    unread: dict[Atom, int] = {v: i for i, eqn in enumerate(jaxpr.eqns) for v in eqn.outvars}
+    found: list[list[Var]] = [[] for _ in jaxpr.eqns]
+    for x, i in (unread | last_uses(jaxpr)).items():
+        if type(x) is Var and i < len(found):
+            found[i].append(x)
+    return found
 
 
 def evaluate(jaxpr: Jaxpr, args: Sequence[Any], budget: Budget) -> list[ConcreteArray]:

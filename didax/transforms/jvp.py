@@ -13,17 +13,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from didax.core import config, device_types, sharding
-from didax.core.array_ops import Zero, array_ops, instantiate
+from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, Trace, current_trace_var, infer, require
 from didax.core.results import check_against_type
 from didax.core.rule_types import check_arrays, check_fit, check_pair, check_type
-from didax.core.tracing import Tracer, current_trace, known_value, run_under, set_current_trace
+from didax.core.tracing import Tracer, current_trace, known_value, run_under
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.rewriting import trace_closed
-from didax.transforms.weak_types import strong_tangent
+from didax.transforms.weak_types import fitted_tangent
 
 
 class JVPTracer(Tracer):
@@ -87,11 +87,7 @@ class JVPTrace(Trace):
         if found is not tracer.aval:
             if primitive is not None:
                 check_type(primitive, "jvp", "The tangent of a result", found, tracer.aval.tangent())
-            if found.vma != tracer.aval.vma or found.layout is not tracer.aval.layout:
-                with set_current_trace(self.parent):
-                    tangent = tracer.tangent = array_ops.match_devices(tangent, tracer.aval)
-            if found.weak_type and not tracer.aval.weak_type:
-                tracer.tangent = strong_tangent(self.parent, tangent)
+            tracer.tangent = fitted_tangent(self.parent, tangent, tracer.aval)
         return tracer
 
     def split(self, x: Any) -> tuple[Any, Any]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from didax.core import config, device_types, sharding
-from didax.core.array_ops import Zero, array_ops, instantiate
+from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from didax.core.leaks import check_leaks
@@ -28,7 +28,7 @@ from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.partial_eval import PartialEvalTrace, UnknownTracer
 from didax.transforms.split import Split, finish_split, prune
 from didax.transforms.staging import StagingTrace
-from didax.transforms.weak_types import strong_tangent
+from didax.transforms.weak_types import fitted_tangent
 
 
 class LinearizeTracer(Tracer):
@@ -107,11 +107,7 @@ class LinearizeTrace(Trace):
             check_type(
                 primitive, _name(primitive), "The tangent of a result", tangent.aval, tracer.aval.tangent()
             )
-            if tangent.aval.vma != tracer.aval.vma or tangent.aval.layout is not tracer.aval.layout:
-                with set_current_trace(self.tangents):
-                    tangent = tracer.tangent = array_ops.match_devices(tangent, tracer.aval)
-            if tangent.aval.weak_type and not tracer.aval.weak_type:
-                tracer.tangent = strong_tangent(self.tangents, tangent)
+            tracer.tangent = fitted_tangent(self.tangents, tangent, tracer.aval)
         return tracer
 
     def owns(self, x: Any) -> bool:

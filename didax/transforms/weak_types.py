@@ -1,4 +1,4 @@
-"""Weak types of tangents and cotangents.
+"""Types of tangents and cotangents beside those of their values: weak types, and placements over devices.
 
 A weakly typed operand beside strongly typed ones counts as cast to a strong type. So the tangent of a strongly typed
 result is strong, though the operand's may be weak; and the cotangent of a weakly typed operand is weak, though the
@@ -18,10 +18,18 @@ from didax.core.primitive import Trace
 from didax.core.tracing import set_current_trace
 
 
-def strong_tangent(trace: Trace, tangent: Any) -> Any:
-    """A weakly typed tangent of a strongly typed result, cast to strong; `trace` receives the cast."""
+def fitted_tangent(trace: Trace, tangent: Any, aval: ShapedArray) -> Any:
+    """The tangent of a result of type `aval`, placed over devices as the result is, and strong if the result is.
+
+    `trace` receives the operations.
+    """
+    found = aval_of(tangent)
     with set_current_trace(trace):
-        return array_ops.convert(tangent, aval_of(tangent).dtype, False)
+        if found.vma != aval.vma or found.layout is not aval.layout:
+            tangent = array_ops.match_devices(tangent, aval)
+        if found.weak_type and not aval.weak_type:
+            tangent = array_ops.convert(tangent, found.dtype, False)
+    return tangent
 
 
 def weak_cotangent(ct: Any) -> Any:
