@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from didax.primitives import gamma_in_double as double
-from didax.primitives.composed import composed, like, polynomial, where_usable
+from didax.primitives.composed import composed, like, polynomial, repeat, where_usable
 from didax.primitives.elementwise import (
     RoundingMethod,
     abs_,
@@ -44,6 +44,7 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.gamma import (
+    STIRLING,
     digamma,
     gamma_of,
     gamma_sign,
@@ -201,6 +202,28 @@ def deviance(x: Any, mean: Any, excess: Any = None, drop: int = 0) -> Any:
     close = add(close, log1p(v)) if drop else close
     apart = where(near, mul(x, 2), mean)
     return where(near, close, sub(mul(sub(x, drop) if drop else x, log(div(x, apart))), excess))
+
+
+def rise_of_gamma(x: Any, rise: Any) -> tuple[Any, Any]:
+    """y and z with Gamma(x + rise) / Gamma(x) = exp(y) / (1 + z): multiples of `rise` up to their last digits.
+
+    For positive arguments. By the recurrence up to 10, from there on by Stirling's series and its divided differences.
+    """
+    low, one = lt(x, 10), like(1, x)
+    start = where(low, x, one)
+
+    def step(k: Any, product: Any) -> Any:
+        share = div(rise, add(start, k))
+        return add(add(product, share), mul(product, share))
+
+    product = repeat(step, like(0, x), lambda k: lt(k, 10))
+    far = where(low, add(x, 10), x)
+    total = add(far, rise)
+    u, v = div(1, total), div(1, far)
+    _, difference = divided_difference(u, v, [0, *[y for c in STIRLING for y in (c, 0)]])
+    slope = sub(sub(log(far), 1), mul(mul(u, v), difference))
+    exponent = add(mul(rise, slope), mul(sub(total, 0.5), log1p(mul(rise, v))))
+    return exponent, where(low, product, like(0, x))
 
 
 def _drop_in_double(a: Any, b: Any) -> Any:
