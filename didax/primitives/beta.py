@@ -89,13 +89,14 @@ def _log_of_beta(a: Any, b: Any) -> Any:
     near = sub(add(lgamma(a), lgamma(b)), lgamma(total))
     b_large, a_large = and_(ge(b, 10), ge(total, 10)), ge(a, 10)
     small, large = where(b_large, a, like(1, a)), where(b_large, b, like(10, a))
-    bend = mul(sub(large, 0.5), log1p(div(small, large)))
-    sum_ = add(small, large)
+    ratio, sum_ = div(small, large), add(small, large)
+    vanishes = lt(abs_(ratio), float(dtypes.finfo(aval_of(a).dtype).tiny))  # then it may be rounded to 0
+    bend = where(vanishes, small, mul(sub(large, 0.5), log1p(ratio)))
     rest = sub(sub(stirling(large), stirling(sum_)), bend)
     mixed = add(add(lgamma(a), sub(small, mul(small, log(sum_)))), rest)
     both = where(a_large, small, like(10, a))
     halves = sub(stirling(both), mul(sub(log(both), math.log(2 * math.pi)), 0.5))
-    far = add(add(mul(both, log(div(both, add(both, large)))), halves), rest)
+    far = add(sub(halves, mul(both, log1p(div(large, both)))), rest)  # the sum of both may overflow
     inside = where(b_large, where(a_large, far, mixed), near)
     return where(and_(eq(b, math.inf), ge(a, 0)), like(-math.inf, a), inside)
 

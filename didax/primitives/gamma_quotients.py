@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from didax.primitives import gamma_in_double as double
@@ -104,7 +104,7 @@ def _poch_at_poles(z: Any, m: Any, quotient: Any) -> Any:
 
 
 def _quotient_in_double(over: Any, under: Any, m: Any, lost: Any) -> Any:
-    sign, size = double.poch(over, under, m)
+    sign, size = double.poch(over, under, m, lost)
     return mul(sign, double.value_of(size))
 
 
@@ -115,8 +115,13 @@ def _quotient(over: Any, under: Any, m: Any, lost: Any) -> Any:
         far = far_quotient(under, m)
         return where(far.usable, mul(mul(far.factor, far.root), far.root), direct)
 
-    value = mul(div(gamma_of(over), gamma_of(under)), correction(over, lost))
-    return where_usable(value, otherwise, over, under, m)
+    # Beside a pole to which the sum was rounded Gamma(-n + lost) is (-1)^n / (n! lost).
+    beside = and_(is_pole(over), ne(lost, 0))
+    above = gamma_of(where(beside, sub(1, over), over))
+    above = where(beside, div(parity(over), mul(above, where(beside, lost, like(1, over)))), above)
+    value = mul(div(above, gamma_of(under)), correction(over, lost))
+    other = where_usable(value, otherwise, over, under, m)
+    return where(and_(beside, eq(value, 0)), value, other)
 
 
 class FarQuotient(NamedTuple):
@@ -232,6 +237,18 @@ def _drop_in_double(a: Any, b: Any) -> Any:
     return where(positive, drop, sub(double.digamma(a), double.digamma(add(a, b))))
 
 
+def _between_poles(drop: Callable[[Any, Any], Any], odd: bool = False) -> Callable[[Any, Any], Any]:
+    """The difference of values at a and a + b, also where both are poles: by those at 1 - a and 1 - a - b."""
+
+    def apply(a: Any, b: Any) -> Any:
+        total, lost = sum_and_error(a, b)
+        poles = and_(and_(is_pole(a), is_pole(total)), eq(lost, 0))
+        value = drop(where(poles, sub(1, total), a), b)
+        return where(poles, value if odd else neg(value), value)
+
+    return apply
+
+
 def _drop_of_digamma(a: Any, b: Any) -> Any:
     """digamma(a) - digamma(a + b), which keeps its digits for small b, too.
 
@@ -281,9 +298,12 @@ def _drop_of_polygamma(n: int, single: bool, a: Any, b: Any) -> Any:
 def _polygamma_drop(n: int) -> Any:
     """polygamma(n, a) - polygamma(n, a + b) as an operation: the n-th derivative of `digamma_drop` by `a`."""
     formulas = [functools.partial(_drop_of_polygamma, n, single) for single in (False, True)]
+    formulas = [
+        _between_poles(f, n % 2 == 1) for f in (formulas if n else (_drop_of_digamma, _drop_in_double))
+    ]
     return composed(
         ("digamma_drop", "trigamma_drop")[n] if n < 2 else f"polygamma_drop_{n}",
-        by_size(*(formulas if n else (_drop_of_digamma, _drop_in_double))),
+        by_size(*formulas),
         lambda t, y, a, b: mul(t, _polygamma_drop(n + 1)(a, b)),
         lambda t, y, a, b: neg(mul(t, polygamma_of(n + 1)(add(a, b)))),
     )

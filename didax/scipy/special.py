@@ -347,10 +347,19 @@ def _power_transform(log_x: Any, power: Any) -> Any:
     return _choose(endless, limit, el.mul(finite, ratio))
 
 
+def _boxcox(x: Any, power: Any, zero: float, logarithm: Any) -> Any:
+    """At the zero of x^power, for powers above 0, by this power: its logarithm has no derivative there."""
+    at_zero = el.and_(el.eq(x, zero), el.gt(power, 0))
+    inside = _power_transform(logarithm(_choose(at_zero, zero + 1.0, x)), power)
+    base, safe = _choose(at_zero, x, zero + 1.0), _choose(at_zero, power, 1.0)
+    end = el.div(el.sub(el.pow_(el.sub(base, zero) if zero else base, safe), 1), safe)
+    return select(at_zero, end, inside)
+
+
 boxcox = _function("boxcox", 2, "(x^lmbda - 1) / lmbda, and log(x) where lmbda is 0.",
-                   bytes_in_float32(lambda x, lmbda: _power_transform(el.log(x), lmbda)))  # fmt: skip
+                   bytes_in_float32(lambda x, lmbda: _boxcox(x, lmbda, 0.0, el.log)))  # fmt: skip
 boxcox1p = _function("boxcox1p", 2, "boxcox(1 + x, lmbda), accurate near 0.",
-                     bytes_in_float32(lambda x, lmbda: _power_transform(el.log1p(x), lmbda)))  # fmt: skip
+                     bytes_in_float32(lambda x, lmbda: _boxcox(x, lmbda, -1.0, el.log1p)))  # fmt: skip
 boxcox.implementations["c"] = lambda x, lmbda: families.complex_power_transform(dnp.log(x), lmbda)
 boxcox1p.implementations["c"] = lambda x, lmbda: families.complex_power_transform(dnp.log1p(x), lmbda)
 
