@@ -607,30 +607,40 @@ betaincc = composed(
 
 
 def _hazard_slope(y: Any, a: Any, b: Any, x: Any, sign: int) -> Any:
-    """The derivative by x of the density over a share that grows with x, or falls."""
-    return mul(y, sub(sub(div(sub(a, 1), x), div(sub(b, 1), sub(1, x))), mul(y, sign)))
+    """The derivative by x of the density over a share that grows with x, or falls; where that is 1, of the density."""
+    at_end = eq(x, 1 if sign > 0 else 0)
+    inside = where(at_end, like(0.5, x), x)
+    within = mul(y, sub(sub(div(sub(a, 1), inside), div(sub(b, 1), sub(1, inside))), mul(y, sign)))
+    a, b = [where(at_end, z, like(3, z)) for z in (a, b)]
+    end = sub(_density_slope(a, b, where(at_end, x, like(0.5, x))), mul(square(y), sign))
+    return where(at_end, end, within)
 
 
-def _hazard_by_a(y: Any, slope: Any, a: Any, b: Any, x: Any) -> Any:
-    return mul(y, sub(_log_weight_slope("a", a, b, x), slope(a, b, x)))
+def _hazard_by(parameter: str, slope: Any) -> Any:
+    """Where the density vanishes with its logarithm's derivative infinite, its own derivative is 0."""
 
+    def rule(t: Any, y: Any, a: Any, b: Any, x: Any) -> Any:
+        end, power = (0, a) if parameter == "a" else (1, b)
+        vanishes = and_(eq(x, end), gt(power, 1))
+        inside = where(vanishes, like(0.5, x), x)
+        value = sub(_log_weight_slope(parameter, a, b, inside), slope(a, b, inside))
+        return mul(t, mul(y, where(vanishes, like(0, x), value)))
 
-def _hazard_by_b(y: Any, slope: Any, a: Any, b: Any, x: Any) -> Any:
-    return mul(y, sub(_log_weight_slope("b", a, b, x), slope(a, b, x)))
+    return rule
 
 
 beta_rate = composed(
     "beta_rate",
     lambda a, b, x: _hazard(a, b, x, upper=False),
-    lambda t, y, a, b, x: mul(t, _hazard_by_a(y, log_betainc_grad_a, a, b, x)),
-    lambda t, y, a, b, x: mul(t, _hazard_by_b(y, log_betainc_grad_b, a, b, x)),
+    _hazard_by("a", lambda a, b, x: log_betainc_grad_a(a, b, x)),
+    _hazard_by("b", lambda a, b, x: log_betainc_grad_b(a, b, x)),
     lambda t, y, a, b, x: mul(t, _hazard_slope(y, a, b, x, 1)),
 )
 beta_hazard = composed(
     "beta_hazard",
     lambda a, b, x: _hazard(a, b, x, upper=True),
-    lambda t, y, a, b, x: mul(t, _hazard_by_a(y, log_betaincc_grad_a, a, b, x)),
-    lambda t, y, a, b, x: mul(t, _hazard_by_b(y, log_betaincc_grad_b, a, b, x)),
+    _hazard_by("a", lambda a, b, x: log_betaincc_grad_a(a, b, x)),
+    _hazard_by("b", lambda a, b, x: log_betaincc_grad_b(a, b, x)),
     lambda t, y, a, b, x: mul(t, _hazard_slope(y, a, b, x, -1)),
 )
 _log_betainc_grad = derivatives(
