@@ -32,6 +32,7 @@ from didax.primitives.elementwise import (
     log,
     log1p,
     lt,
+    max_,
     mul,
     ne,
     neg,
@@ -237,14 +238,34 @@ def _drop_in_double(a: Any, b: Any) -> Any:
     return where(positive, drop, sub(double.digamma(a), double.digamma(add(a, b))))
 
 
-def _between_poles(drop: Callable[[Any, Any], Any], odd: bool = False) -> Callable[[Any, Any], Any]:
-    """The difference of values at a and a + b, also where both are poles: by those at 1 - a and 1 - a - b."""
+def _mirrored_drop(drop: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """digamma(a) - digamma(a + b), for negative a and a + b by `drop` and the difference of pi cot(pi x).
+
+    That is pi sin(pi b) / (sin(pi a) sin(pi (a + b))), 0 where both are poles, and NaN where one of them is.
+    """
+
+    def apply(a: Any, b: Any) -> Any:
+        total, lost = sum_and_error(a, b)
+        negative = and_(le(a, 0), le(total, 0))
+        value = drop(where(negative, sub(1, total), a), b)
+        sines = [_sine_of_turns(x, y) for x, y in ((b, like(0, b)), (a, like(0, a)), (total, lost))]
+        cotangents = mul(mul(div(sines[0], sines[1]), div(1, sines[2])), math.pi)
+        of_a, of_total = eq(sines[1], 0), eq(sines[2], 0)
+        cotangents = where(or_(of_a, of_total), like(math.nan, a), cotangents)
+        mirrored = neg(add(value, where(and_(of_a, of_total), like(0, a), cotangents)))
+        return where(and_(negative, lt(max_(abs_(a), abs_(total)), math.inf)), mirrored, value)
+
+    return apply
+
+
+def _between_poles(n: int, drop: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A difference of polygamma functions, also where a and a + b are both poles: by those at 1 - a and 1 - a - b."""
 
     def apply(a: Any, b: Any) -> Any:
         total, lost = sum_and_error(a, b)
         poles = and_(and_(is_pole(a), is_pole(total)), eq(lost, 0))
         value = drop(where(poles, sub(1, total), a), b)
-        return where(poles, value if odd else neg(value), value)
+        return where(poles, value if n % 2 else neg(value), value)
 
     return apply
 
@@ -294,13 +315,14 @@ def _drop_of_polygamma(n: int, single: bool, a: Any, b: Any) -> Any:
     return where(positive, drop if n % 2 else neg(drop), other)
 
 
+_DROPS = (_drop_of_digamma, _drop_in_double)
+
+
 @functools.cache
 def _polygamma_drop(n: int) -> Any:
     """polygamma(n, a) - polygamma(n, a + b) as an operation: the n-th derivative of `digamma_drop` by `a`."""
     formulas = [functools.partial(_drop_of_polygamma, n, single) for single in (False, True)]
-    formulas = [
-        _between_poles(f, n % 2 == 1) for f in (formulas if n else (_drop_of_digamma, _drop_in_double))
-    ]
+    formulas = [_between_poles(n, f) for f in formulas] if n else [_mirrored_drop(f) for f in _DROPS]
     return composed(
         ("digamma_drop", "trigamma_drop")[n] if n < 2 else f"polygamma_drop_{n}",
         by_size(*formulas),

@@ -292,14 +292,18 @@ hyp1f1 = composed(
 # --- Gauss's function ---------------------------------------------------------------------------------------
 
 
-def _gauss_series(a: Any, b: Any, c: Any, x: Any, by: str = "") -> tuple[Any, Any]:
+def _gauss_series(
+    a: Any, b: Any, c: Any, x: Any, along: Callable[[Any], Any] | None = None
+) -> tuple[Any, Any]:
+    """The sum, and its derivative for that of (b + k) / (c + k) times c + k."""
+
     def ratio(k: Any) -> tuple[Any, Any, Any]:
-        below = mul(add(c, k), add(k, 1))
-        r = div(mul(add(a, k), add(b, k)), below)
-        if not by:
-            return r, like(0, x), r
-        slope = {"a": div(add(b, k), below), "b": div(add(a, k), below), "c": neg(div(r, add(c, k)))}[by]
-        return r, slope, div(mul(_not_small(add(a, k)), _not_small(add(b, k))), below)
+        below, first = mul(add(c, k), add(k, 1)), add(a, k)
+        r, slope = (
+            div(mul(first, add(b, k)), below),
+            like(0, x) if along is None else div(mul(first, along(k)), below),
+        )
+        return r, slope, div(mul(_not_small(first), _not_small(add(b, k))), below) if along else r
 
     return _sum(x, ratio)
 
@@ -402,6 +406,8 @@ def _gauss_slope(by: str) -> Callable[[Any, Any, Any, Any], Any]:
     """The derivative by a parameter, by the series, which needs |x| < 1 or, after Pfaff's transformation, x < 1/2."""
 
     def slope(a: Any, b: Any, c: Any, x: Any) -> Any:
+        if by == "a":
+            a, b = b, a
         zero = like(0, x)
         turned = lt(x, 0)
         safe = where(turned, x, zero)
@@ -409,17 +415,15 @@ def _gauss_slope(by: str) -> Callable[[Any, Any, Any, Any], Any]:
         valid = lt(argument, 1)
         argument = where(valid, argument, zero)
         second = where(turned, sub(c, b), b)
-        value, by_a = _gauss_series(a, second, c, argument, "a")
-        _, by_b = _gauss_series(a, second, c, argument, "b")
-        log_factor = neg(log1p(neg(safe)))
-        if by == "a":
-            found = where(turned, add(by_a, mul(value, log_factor)), by_a)
-        elif by == "b":
-            found = where(turned, neg(by_b), by_b)
-        else:
-            _, by_c = _gauss_series(a, second, c, argument, "c")
-            found = where(turned, add(by_c, by_b), by_c)
-        found = where(turned, mul(found, exp(mul(a, log_factor))), found)
+
+        # Turned, (c - b + k) / (c + k) is 1 less what vanishes with `b`: its derivatives by b, and by c as a whole.
+        def along(k: Any) -> Any:
+            if by == "c":
+                return div(where(turned, b, neg(add(b, k))), add(c, k))
+            return where(turned, like(-1, x), like(1, x))
+
+        _, found = _gauss_series(a, second, c, argument, along)
+        found = where(turned, mul(found, exp(neg(mul(a, log1p(neg(safe)))))), found)
         return where(valid, found, like(math.nan, x))
 
     return slope

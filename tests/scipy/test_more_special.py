@@ -486,6 +486,22 @@ def test_slopes_of_beta_by_a_large_argument_beside_a_small_one() -> None:
     np.testing.assert_allclose(poch, scipy.special.poch(20.8, -20.2) * by_z, rtol=1e-5)
 
 
+def test_slopes_that_vanish_with_a_small_parameter() -> None:
+    """Of quotients of gamma functions of negative arguments, and of hyp2f1 turned for x < 0. Numbers from mpmath."""
+    with dx.enable_x64(True):
+        a, b = np.array([-25.75, -1.75]), np.array([2.0**-25, 2.0**-17])
+        slopes = dx.jit(dx.vmap(dx.grad(special.poch)))(a, b)
+        np.testing.assert_allclose(slopes, [5.871390221952985e-7, 1.4725358356223267e-4], rtol=1e-12)
+        np.testing.assert_allclose(
+            dx.vmap(dx.grad(special.betaln))(a, b),
+            [-5.8713901998819091e-7, -1.4725619294374835e-4],
+            rtol=1e-12,
+        )
+        wanted = [-1.3805452280838002e-5, -8.6283766463867329e-7, 4.4377450425063673e-12]
+        slopes = [dx.grad(special.hyp2f1, i)(2.0**-20, 2.0**-16, 2.5, -3.0) for i in range(3)]
+        np.testing.assert_allclose(slopes, wanted, rtol=1e-13)
+
+
 def test_slopes_of_halves_are_computed_in_float32() -> None:
     """Angles, differences and products on the way have more digits, and a wider range, than halves have."""
     x = dnp.array([1.5, 7.3, 9.1], "bfloat16")
