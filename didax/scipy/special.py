@@ -331,35 +331,10 @@ spence = _function("spence", 1, "The integral of log(t) / (1 - t) from 1 to x, t
 # --- Transforms and numbers ---------------------------------------------------------------------------------
 
 
-def _power_transform(log_x: Any, power: Any) -> Any:
-    """Return expm1(power * log_x) / power, and its limit log_x at power 0, with the first two derivatives."""
-    endless = el.eq(el.abs_(log_x), math.inf)
-    finite = _choose(endless, 0.0, log_x)
-    u = el.mul(power, finite)
-    tiny = el.lt(el.abs_(u), 1e-5)
-    series = el.add(el.mul(el.add(el.mul(u, 1 / 6), 0.5), u), 1)
-    safe = _choose(tiny, 1.0, u)
-    safe = _choose(el.gt(safe, 1e4), 1e4, safe)  # whose power is infinite
-    ratio = _choose(tiny, series, el.div(el.expm1(safe), safe))
-    vanishes = el.and_(endless, el.lt(el.mul(el.sign(log_x), power), 0))  # x^power does
-    limit = el.div(-1, _choose(vanishes, power, 1.0))
-    limit = _choose(vanishes, limit, _choose(el.ne(power, power), power, log_x))
-    return _choose(endless, limit, el.mul(finite, ratio))
-
-
-def _boxcox(x: Any, power: Any, zero: float, logarithm: Any) -> Any:
-    """At the zero of x^power, for powers above 0, by this power: its logarithm has no derivative there."""
-    at_zero = el.and_(el.eq(x, zero), el.gt(power, 0))
-    inside = _power_transform(logarithm(_choose(at_zero, zero + 1.0, x)), power)
-    base, safe = _choose(at_zero, x, zero + 1.0), _choose(at_zero, power, 1.0)
-    end = el.div(el.sub(el.pow_(el.sub(base, zero) if zero else base, safe), 1), safe)
-    return select(at_zero, end, inside)
-
-
 boxcox = _function("boxcox", 2, "(x^lmbda - 1) / lmbda, and log(x) where lmbda is 0.",
-                   bytes_in_float32(lambda x, lmbda: _boxcox(x, lmbda, 0.0, el.log)))  # fmt: skip
+                   lambda x, lmbda: logarithmic.boxcox(lmbda, x))  # fmt: skip
 boxcox1p = _function("boxcox1p", 2, "boxcox(1 + x, lmbda), accurate near 0.",
-                     bytes_in_float32(lambda x, lmbda: _boxcox(x, lmbda, -1.0, el.log1p)))  # fmt: skip
+                     lambda x, lmbda: logarithmic.boxcox1p(lmbda, x))  # fmt: skip
 boxcox.implementations["c"] = lambda x, lmbda: families.complex_power_transform(dnp.log(x), lmbda)
 boxcox1p.implementations["c"] = lambda x, lmbda: families.complex_power_transform(dnp.log1p(x), lmbda)
 
