@@ -352,7 +352,8 @@ polygamma = composed(
 
 
 def _zeta_by_q(s: Any, q: Any) -> Any:
-    return neg(mul(s, zeta(add(s, 1), q)))
+    """NaN for s < 1, as the sum itself."""
+    return neg(mul(where(lt(s, 1), like(math.nan, s), s), zeta(add(s, 1), q)))
 
 
 _zeta_grad = derivatives("zeta_grad", "s", _zeta_by_exponent, _zeta_by_q)

@@ -576,6 +576,13 @@ def test_second_derivatives_of_gamma_functions() -> None:
     np.testing.assert_allclose(slopes[1:], scipy.special.polygamma(2, np.float64(x[1:])), rtol=3e-7)
 
 
+def test_zeta_below_one_is_not_a_number_with_its_derivatives() -> None:
+    """The sum does not end there."""
+    found = [special.zeta(0.5), special.zeta(0.5, 1.0), *dx.grad(special.zeta, (0, 1))(0.5, 1.0)]
+    assert np.isnan(found).all()
+    np.testing.assert_allclose(dx.grad(special.zeta, 1)(1.0, 1.0), -(np.pi**2) / 6, rtol=1e-6)
+
+
 @pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit], ids=["eager", "jit"])
 def test_float32_shares_of_beta_with_a_small_parameter(evaluate: Any) -> None:
     """Where the share is 1 less a small one, which 1 / a roundings of float32 would cover."""
