@@ -164,8 +164,6 @@ Outside of these regions:
 - `hyp1f1`, `hyp2f1`: parameters of some tens may make the terms of the series cancel, at worst to a relative error of
   1e-3 in float64; where less than this would be known the result is NaN (`hyp1f1(195, 2.4, -17)`,
   `hyp2f1(-29.75, -28.25, 24, -0.8125)`). float32 is computed in float64, at three to four times the cost.
-- `betainc` and `betaincc` where the other of the two is near 1 although x is on its side of the mean: for parameters b
-  far below 1 and x near 1, or a far below 1 and x near 0, 1 / b or 1 / a units in the last place.
 """
 
 

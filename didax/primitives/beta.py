@@ -27,6 +27,7 @@ from didax.primitives.composed import (
     iterate,
     like,
     log_of_rest,
+    repeat,
     slopes,
     where_needed,
     where_usable,
@@ -39,6 +40,7 @@ from didax.primitives.elementwise import (
     div,
     eq,
     exp,
+    expm1,
     floor,
     ge,
     gt,
@@ -59,13 +61,14 @@ from didax.primitives.elementwise import (
     square,
     sub,
 )
-from didax.primitives.gamma import gamma_of, gamma_sign, lgamma, stirling
+from didax.primitives.gamma import gamma_of, gamma_sign, lgamma, reciprocal_less_1, stirling
 from didax.primitives.gamma_in_double import parity
 from didax.primitives.gamma_quotients import (
     correction,
     digamma_drop,
     far_quotient,
     is_pole,
+    rise_of_gamma,
     small_bend,
     sum_and_error,
 )
@@ -86,13 +89,14 @@ def _log_of_beta(a: Any, b: Any) -> Any:
     near = sub(add(lgamma(a), lgamma(b)), lgamma(total))
     b_large, a_large = and_(ge(b, 10), ge(total, 10)), ge(a, 10)
     small, large = where(b_large, a, like(1, a)), where(b_large, b, like(10, a))
-    bend = mul(sub(large, 0.5), log1p(div(small, large)))
-    sum_ = add(small, large)
+    ratio, sum_ = div(small, large), add(small, large)
+    vanishes = lt(abs_(ratio), float(dtypes.finfo(aval_of(a).dtype).tiny))  # then it may be rounded to 0
+    bend = where(vanishes, small, mul(sub(large, 0.5), log1p(ratio)))
     rest = sub(sub(stirling(large), stirling(sum_)), bend)
     mixed = add(add(lgamma(a), sub(small, mul(small, log(sum_)))), rest)
     both = where(a_large, small, like(10, a))
     halves = sub(stirling(both), mul(sub(log(both), math.log(2 * math.pi)), 0.5))
-    far = add(add(mul(both, log(div(both, add(both, large)))), halves), rest)
+    far = add(sub(halves, mul(both, log1p(div(large, both)))), rest)  # the sum of both may overflow
     inside = where(b_large, where(a_large, far, mixed), near)
     return where(and_(eq(b, math.inf), ge(a, 0)), like(-math.inf, a), inside)
 
@@ -300,6 +304,8 @@ class _Tail(NamedTuple):
     b: Any
     ratio: Any
     is_upper: Any
+    near_one: Any  # whether it leaves less than 1/2 to the other share, which subtraction would cancel
+    log_share: Any  # its logarithm there
 
 
 def _tail(a: Any, b: Any, x: Any) -> _Tail:
@@ -308,7 +314,40 @@ def _tail(a: Any, b: Any, x: Any) -> _Tail:
     vast = gt(min_(a, b), float(dtypes.finfo(aval_of(x).dtype).eps) ** -4)
     a, b = [where(vast, mul(y, 2.0**-30), y) for y in (a, b)]
     below, swap = _below_mean(a, b, x)
-    return _Tail(a, b, where_needed(_large(a, b), _fraction(*below), _quadrature, *below), swap)
+    ratio = where_needed(_large(a, b), _fraction(*below), _quadrature, *below)
+    return _Tail(a, b, ratio, swap, *_near_one(*below[:3]))
+
+
+def _near_one(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
+    """Whether the share below x is more than 1/2 although x is below the mean, and its logarithm if it is."""
+    small = _is_small(a, x)
+    log_share = where_needed(small, like(-1, x), in_float64(_log_of_small), a, b, x)
+    return and_(small, gt(log_share, -math.log(2))), log_share
+
+
+def _is_small(a: Any, x: Any) -> Any:
+    return and_(le(a, 0.5), le(x, 0.5))
+
+
+_SMALL_TERMS = 56
+
+
+def _log_of_small(a: Any, b: Any, x: Any) -> Any:
+    """log I_x(a, b) for a <= 1/2 and x <= 1/2 below the mean, as a multiple of `a` up to its last digit.
+
+    I_x(a, b) = x^a Gamma(a + b) / (Gamma(b) Gamma(a + 1)) (1 + a s), where s is the sum over n > 0 of
+    (1 - b) (2 - b) ... (n - b) / n! x^n / (a + n): here by Horner's scheme.
+    """
+
+    def step(k: Any, total: Any) -> Any:
+        n = sub(_SMALL_TERMS, k)
+        return mul(mul(div(sub(n, b), n), x), add(div(1, add(a, n)), total))
+
+    s = repeat(step, like(0, x), lambda k: lt(k, _SMALL_TERMS))
+    exponent, less = rise_of_gamma(b, a)
+    more, share = reciprocal_less_1(a), mul(a, s)
+    factor = div(sub(add(add(more, share), mul(more, share)), less), add(less, 1))
+    return add(add(mul(a, log(x)), exponent), log1p(factor))
 
 
 def _below_mean(a: Any, b: Any, x: Any) -> tuple[list[Any], Any]:
@@ -319,8 +358,8 @@ def _below_mean(a: Any, b: Any, x: Any) -> tuple[list[Any], Any]:
     return [where(swap, y, z) for y, z in sides], swap
 
 
-def _tail_slope(by: str, a: Any, b: Any, x: Any) -> tuple[Any, Any, Any]:
-    """The share on the near side of the mean, its derivative over it, and if it is the upper one."""
+def _tail_slope(by: str, a: Any, b: Any, x: Any) -> tuple[Any, Any, Any, Any]:
+    """The share on the near side of the mean, 1 less it, its derivative over it, and if it is the upper one."""
     below, is_upper = _below_mean(a, b, x)
     along = [like(1, x) if by == name else like(0, x) for name in "ab"]
     by_excess = sub(1, x) if by == "a" else neg(x)
@@ -333,11 +372,24 @@ def _tail_slope(by: str, a: Any, b: Any, x: Any) -> tuple[Any, Any, Any]:
     (far,), (far_dot,) = jvp_flat(lambda *xs: [_quadrature(*xs)], safe, dots)
     ratio, ratio_dot = where(large, far, ratio), where(large, far_dot, ratio_dot)
     weight = mul(beta_density(a, b, x), mul(x, sub(1, x)))  # whose derivatives are stated
-    return (
-        where(eq(weight, 0), weight, mul(weight, ratio)),
-        add(div(ratio_dot, ratio), _log_weight_slope(by, a, b, x)),
-        is_upper,
-    )
+    tail, slope = where(eq(weight, 0), weight, mul(weight, ratio)), _log_weight_slope(by, a, b, x)
+    small, rest, slope = _is_small(below[0], below[2]), sub(1, tail), add(div(ratio_dot, ratio), slope)
+    log_share, log_slope = [
+        where_needed(small, usual, formula, *below[:3], *dots[:2])
+        for usual, formula in ((like(-1, x), _value_of_small), (slope, _slope_of_small))
+    ]
+    near_one = and_(small, gt(log_share, -math.log(2)))
+    tail, rest = where(near_one, exp(log_share), tail), where(near_one, neg(expm1(log_share)), rest)
+    return tail, rest, where(near_one, log_slope, slope), is_upper
+
+
+def _value_of_small(a: Any, b: Any, x: Any, a_dot: Any, b_dot: Any) -> Any:
+    return _log_of_small(a, b, x)
+
+
+def _slope_of_small(a: Any, b: Any, x: Any, a_dot: Any, b_dot: Any) -> Any:
+    _, (slope,) = jvp_flat(lambda a, b: [_log_of_small(a, b, x)], [a, b], [a_dot, b_dot])
+    return instantiate(slope)
 
 
 def _log_weight_slope(by: str, a: Any, b: Any, x: Any) -> Any:
@@ -346,14 +398,14 @@ def _log_weight_slope(by: str, a: Any, b: Any, x: Any) -> Any:
 
 
 def _slope_within(by: str, a: Any, b: Any, x: Any, upper: bool) -> Any:
-    tail, slope, is_upper = _tail_slope(by, a, b, x)
+    tail, _, slope, is_upper = _tail_slope(by, a, b, x)
     slope = mul(tail, slope)
     return where(is_upper, slope, neg(slope)) if upper else where(is_upper, neg(slope), slope)
 
 
 def _log_slope_within(by: str, a: Any, b: Any, x: Any, upper: bool) -> Any:
-    tail, slope, is_upper = _tail_slope(by, a, b, x)
-    other = neg(div(mul(tail, slope), sub(1, tail)))
+    tail, rest, slope, is_upper = _tail_slope(by, a, b, x)
+    other = neg(div(mul(tail, slope), rest))
     return where(is_upper, slope, other) if upper else where(is_upper, other, slope)
 
 
@@ -376,8 +428,13 @@ def _within(a: Any, b: Any, x: Any, upper: bool) -> Any:
     at = _tail(a, b, x)
     weight = _weight(at.a, at.b, x)
     tail = where(eq(weight, 0), weight, mul(weight, at.ratio))
-    other = max_(sub(1, tail), like(0, x))
+    other = _rest(at, tail)
     return where(at.is_upper, tail, other) if upper else where(at.is_upper, other, tail)
+
+
+def _rest(at: _Tail, tail: Any) -> Any:
+    """1 less the share on the near side of the mean."""
+    return where(at.near_one, neg(expm1(at.log_share)), max_(sub(1, tail), like(0, tail)))
 
 
 def _log_within(a: Any, b: Any, x: Any, upper: bool) -> Any:
@@ -385,6 +442,7 @@ def _log_within(a: Any, b: Any, x: Any, upper: bool) -> Any:
     at = _tail(a, b, x)
     ratio = where(ne(at.ratio, at.ratio), like(1, x), at.ratio)  # of vast parameters
     tail = min_(_log_weight_times(at.a, at.b, x, ratio), like(0, x))
+    tail = where(at.near_one, at.log_share, tail)
     other = log_of_rest(tail)
     return where(at.is_upper, tail, other) if upper else where(at.is_upper, other, tail)
 
@@ -394,7 +452,8 @@ def _hazard_within(a: Any, b: Any, x: Any, upper: bool) -> Any:
     at = _tail(a, b, x)
     over, weight = div(1, mul(x, sub(1, x))), _weight(at.a, at.b, x)
     of_tail = div(over, where(ne(at.ratio, at.ratio), like(0, x), at.ratio))  # NaN of vast parameters
-    other = div(mul(weight, over), sub(1, where(eq(weight, 0), weight, mul(weight, at.ratio))))
+    tail = where(eq(weight, 0), weight, mul(weight, at.ratio))
+    other = div(mul(weight, over), _rest(at, tail))
     return where(at.is_upper, of_tail, other) if upper else where(at.is_upper, other, of_tail)
 
 
@@ -548,30 +607,40 @@ betaincc = composed(
 
 
 def _hazard_slope(y: Any, a: Any, b: Any, x: Any, sign: int) -> Any:
-    """The derivative by x of the density over a share that grows with x, or falls."""
-    return mul(y, sub(sub(div(sub(a, 1), x), div(sub(b, 1), sub(1, x))), mul(y, sign)))
+    """The derivative by x of the density over a share that grows with x, or falls; where that is 1, of the density."""
+    at_end = eq(x, 1 if sign > 0 else 0)
+    inside = where(at_end, like(0.5, x), x)
+    within = mul(y, sub(sub(div(sub(a, 1), inside), div(sub(b, 1), sub(1, inside))), mul(y, sign)))
+    a, b = [where(at_end, z, like(3, z)) for z in (a, b)]
+    end = sub(_density_slope(a, b, where(at_end, x, like(0.5, x))), mul(square(y), sign))
+    return where(at_end, end, within)
 
 
-def _hazard_by_a(y: Any, slope: Any, a: Any, b: Any, x: Any) -> Any:
-    return mul(y, sub(_log_weight_slope("a", a, b, x), slope(a, b, x)))
+def _hazard_by(parameter: str, slope: Any) -> Any:
+    """Where the density vanishes with its logarithm's derivative infinite, its own derivative is 0."""
 
+    def rule(t: Any, y: Any, a: Any, b: Any, x: Any) -> Any:
+        end, power = (0, a) if parameter == "a" else (1, b)
+        vanishes = and_(eq(x, end), gt(power, 1))
+        inside = where(vanishes, like(0.5, x), x)
+        value = sub(_log_weight_slope(parameter, a, b, inside), slope(a, b, inside))
+        return mul(t, mul(y, where(vanishes, like(0, x), value)))
 
-def _hazard_by_b(y: Any, slope: Any, a: Any, b: Any, x: Any) -> Any:
-    return mul(y, sub(_log_weight_slope("b", a, b, x), slope(a, b, x)))
+    return rule
 
 
 beta_rate = composed(
     "beta_rate",
     lambda a, b, x: _hazard(a, b, x, upper=False),
-    lambda t, y, a, b, x: mul(t, _hazard_by_a(y, log_betainc_grad_a, a, b, x)),
-    lambda t, y, a, b, x: mul(t, _hazard_by_b(y, log_betainc_grad_b, a, b, x)),
+    _hazard_by("a", lambda a, b, x: log_betainc_grad_a(a, b, x)),
+    _hazard_by("b", lambda a, b, x: log_betainc_grad_b(a, b, x)),
     lambda t, y, a, b, x: mul(t, _hazard_slope(y, a, b, x, 1)),
 )
 beta_hazard = composed(
     "beta_hazard",
     lambda a, b, x: _hazard(a, b, x, upper=True),
-    lambda t, y, a, b, x: mul(t, _hazard_by_a(y, log_betaincc_grad_a, a, b, x)),
-    lambda t, y, a, b, x: mul(t, _hazard_by_b(y, log_betaincc_grad_b, a, b, x)),
+    _hazard_by("a", lambda a, b, x: log_betaincc_grad_a(a, b, x)),
+    _hazard_by("b", lambda a, b, x: log_betaincc_grad_b(a, b, x)),
     lambda t, y, a, b, x: mul(t, _hazard_slope(y, a, b, x, -1)),
 )
 _log_betainc_grad = derivatives(

@@ -63,7 +63,7 @@ _RECIPROCAL = (
     1.133027231981696e-06, -2.056338416977607e-07, 6.116095104481416e-09, 5.002007644469223e-09,
     -1.18127457048702e-09, 1.0434267116911005e-10, 7.782263439905071e-12, -3.696805618642206e-12,
 )  # fmt: skip
-_STIRLING = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156]
+STIRLING = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156]
 
 # --- The gamma function -------------------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ def _by_stirling(x: Any) -> Any:
 def stirling(x: Any) -> Any:
     """log Gamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2), for x >= 9.5."""
     inverse = div(1, x)
-    terms = _STIRLING[: 3 if is_single(x) else 7]
+    terms = STIRLING[: 3 if is_single(x) else 7]
     return mul(inverse, polynomial(square(inverse), terms))
 
 
@@ -352,7 +352,8 @@ polygamma = composed(
 
 
 def _zeta_by_q(s: Any, q: Any) -> Any:
-    return neg(mul(s, zeta(add(s, 1), q)))
+    """NaN for s < 1, as the sum itself."""
+    return neg(mul(where(lt(s, 1), like(math.nan, s), s), zeta(add(s, 1), q)))
 
 
 _zeta_grad = derivatives("zeta_grad", "s", _zeta_by_exponent, _zeta_by_q)

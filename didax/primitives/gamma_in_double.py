@@ -190,8 +190,11 @@ def beta(a: Any, b: Any) -> tuple[Any, Power]:
     return sign, Power(where(endless, like(1, a), factor), where(endless, limit, exponent))
 
 
-def poch(over: Any, under: Any, difference: Any) -> tuple[Any, Power]:
-    """Sign and size of Gamma(over) / Gamma(under), neither of them at a pole, with over - under."""
+def poch(over: Any, under: Any, difference: Any, lost: Any) -> tuple[Any, Power]:
+    """Sign and size of Gamma(over + lost) / Gamma(under), neither of them at a pole, with over - under.
+
+    `lost` is below the last digit of `over`.
+    """
     mirrored, other = lt(over, 0), lt(under, 0)
     p, q = [
         min_(where(below, sub(1, x), x), like(_VAST, x)) for below, x in ((mirrored, over), (other, under))
@@ -211,7 +214,7 @@ def poch(over: Any, under: Any, difference: Any) -> tuple[Any, Power]:
     factor = where(alike, ratio(size, steps), ratio(2 * math.pi, mul(steps, size)))
     # That was Gamma(p) / Gamma(q), or Gamma(p) Gamma(q) where one of them is mirrored.
     exponent, factor = where(mirrored, neg(exponent), exponent), where(mirrored, div(1, factor), factor)
-    of_over = where(mirrored, sine_of_turns(over), like(1, p))
+    of_over = where(mirrored, sine_of_turns(over, lost), like(1, p))
     of_under = where(other, sine_of_turns(under), like(1, p))
     sines = ratio(of_under, of_over)
     scale = where(alike, like(1, p), where(mirrored, like(math.pi, p), like(1 / math.pi, p)))

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from didax.primitives import gamma_in_double as double
-from didax.primitives.composed import composed, like, polynomial, where_usable
+from didax.primitives.composed import composed, like, polynomial, repeat, where_usable
 from didax.primitives.elementwise import (
     RoundingMethod,
     abs_,
@@ -32,6 +32,7 @@ from didax.primitives.elementwise import (
     log,
     log1p,
     lt,
+    max_,
     mul,
     ne,
     neg,
@@ -44,6 +45,7 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.gamma import (
+    STIRLING,
     digamma,
     gamma_of,
     gamma_sign,
@@ -103,7 +105,7 @@ def _poch_at_poles(z: Any, m: Any, quotient: Any) -> Any:
 
 
 def _quotient_in_double(over: Any, under: Any, m: Any, lost: Any) -> Any:
-    sign, size = double.poch(over, under, m)
+    sign, size = double.poch(over, under, m, lost)
     return mul(sign, double.value_of(size))
 
 
@@ -114,8 +116,13 @@ def _quotient(over: Any, under: Any, m: Any, lost: Any) -> Any:
         far = far_quotient(under, m)
         return where(far.usable, mul(mul(far.factor, far.root), far.root), direct)
 
-    value = mul(div(gamma_of(over), gamma_of(under)), correction(over, lost))
-    return where_usable(value, otherwise, over, under, m)
+    # Beside a pole to which the sum was rounded Gamma(-n + lost) is (-1)^n / (n! lost).
+    beside = and_(is_pole(over), ne(lost, 0))
+    above = gamma_of(where(beside, sub(1, over), over))
+    above = where(beside, div(parity(over), mul(above, where(beside, lost, like(1, over)))), above)
+    value = mul(div(above, gamma_of(under)), correction(over, lost))
+    other = where_usable(value, otherwise, over, under, m)
+    return where(and_(beside, eq(value, 0)), value, other)
 
 
 class FarQuotient(NamedTuple):
@@ -203,10 +210,64 @@ def deviance(x: Any, mean: Any, excess: Any = None, drop: int = 0) -> Any:
     return where(near, close, sub(mul(sub(x, drop) if drop else x, log(div(x, apart))), excess))
 
 
+def rise_of_gamma(x: Any, rise: Any) -> tuple[Any, Any]:
+    """y and z with Gamma(x + rise) / Gamma(x) = exp(y) / (1 + z): multiples of `rise` up to their last digits.
+
+    For positive arguments. By the recurrence up to 10, from there on by Stirling's series and its divided differences.
+    """
+    low, one = lt(x, 10), like(1, x)
+    start = where(low, x, one)
+
+    def step(k: Any, product: Any) -> Any:
+        share = div(rise, add(start, k))
+        return add(add(product, share), mul(product, share))
+
+    product = repeat(step, like(0, x), lambda k: lt(k, 10))
+    far = where(low, add(x, 10), x)
+    total = add(far, rise)
+    u, v = div(1, total), div(1, far)
+    _, difference = divided_difference(u, v, [0, *[y for c in STIRLING for y in (c, 0)]])
+    slope = sub(sub(log(far), 1), mul(mul(u, v), difference))
+    exponent = add(mul(rise, slope), mul(sub(total, 0.5), log1p(mul(rise, v))))
+    return exponent, where(low, product, like(0, x))
+
+
 def _drop_in_double(a: Any, b: Any) -> Any:
     positive = and_(gt(a, 0), gt(add(a, b), 0))
     drop = neg(double.digamma_rise(*[where(positive, x, like(1, x)) for x in (a, b)]))
     return where(positive, drop, sub(double.digamma(a), double.digamma(add(a, b))))
+
+
+def _mirrored_drop(drop: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """digamma(a) - digamma(a + b), for negative a and a + b by `drop` and the difference of pi cot(pi x).
+
+    That is pi sin(pi b) / (sin(pi a) sin(pi (a + b))), 0 where both are poles, and NaN where one of them is.
+    """
+
+    def apply(a: Any, b: Any) -> Any:
+        total, lost = sum_and_error(a, b)
+        negative = and_(le(a, 0), le(total, 0))
+        value = drop(where(negative, sub(1, total), a), b)
+        sines = [_sine_of_turns(x, y) for x, y in ((b, like(0, b)), (a, like(0, a)), (total, lost))]
+        cotangents = mul(mul(div(sines[0], sines[1]), div(1, sines[2])), math.pi)
+        of_a, of_total = eq(sines[1], 0), eq(sines[2], 0)
+        cotangents = where(or_(of_a, of_total), like(math.nan, a), cotangents)
+        mirrored = neg(add(value, where(and_(of_a, of_total), like(0, a), cotangents)))
+        return where(and_(negative, lt(max_(abs_(a), abs_(total)), math.inf)), mirrored, value)
+
+    return apply
+
+
+def _between_poles(n: int, drop: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A difference of polygamma functions, also where a and a + b are both poles: by those at 1 - a and 1 - a - b."""
+
+    def apply(a: Any, b: Any) -> Any:
+        total, lost = sum_and_error(a, b)
+        poles = and_(and_(is_pole(a), is_pole(total)), eq(lost, 0))
+        value = drop(where(poles, sub(1, total), a), b)
+        return where(poles, value if n % 2 else neg(value), value)
+
+    return apply
 
 
 def _drop_of_digamma(a: Any, b: Any) -> Any:
@@ -254,13 +315,17 @@ def _drop_of_polygamma(n: int, single: bool, a: Any, b: Any) -> Any:
     return where(positive, drop if n % 2 else neg(drop), other)
 
 
+_DROPS = (_drop_of_digamma, _drop_in_double)
+
+
 @functools.cache
 def _polygamma_drop(n: int) -> Any:
     """polygamma(n, a) - polygamma(n, a + b) as an operation: the n-th derivative of `digamma_drop` by `a`."""
     formulas = [functools.partial(_drop_of_polygamma, n, single) for single in (False, True)]
+    formulas = [_between_poles(n, f) for f in formulas] if n else [_mirrored_drop(f) for f in _DROPS]
     return composed(
         ("digamma_drop", "trigamma_drop")[n] if n < 2 else f"polygamma_drop_{n}",
-        by_size(*(formulas if n else (_drop_of_digamma, _drop_in_double))),
+        by_size(*formulas),
         lambda t, y, a, b: mul(t, _polygamma_drop(n + 1)(a, b)),
         lambda t, y, a, b: neg(mul(t, polygamma_of(n + 1)(add(a, b)))),
     )

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.primitives.composed import composed, derivatives, iterate, like, slopes, where_needed
+from didax.primitives.composed import composed, derivatives, iterate, like, slope_of, slopes, where_needed
 from didax.primitives.control_flow.while_loop import while_of, while_p
 from didax.primitives.elementwise import (
     abs_,
@@ -28,7 +28,6 @@ from didax.primitives.elementwise import (
     eq,
     exp,
     floor,
-    ge,
     gt,
     is_finite,
     le,
@@ -46,6 +45,7 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.gamma import lgamma
+from didax.primitives.gamma_quotients import poch
 from didax.primitives.narrow import in_float64
 from didax.primitives.reductions import reduce_or_p
 from didax.primitives.scalars import scalar_like
@@ -85,7 +85,7 @@ def _sum(x: Any, ratio: Callable[[Any], tuple[Any, Any, Any]]) -> tuple[Any, Any
         small = le(s.bound, mul(abs_(s.total), eps))
         small_slope = le(abs_(s.slope), mul(add(abs_(s.slopes), abs_(s.total)), eps))
         goes_on = or_(not_(and_(small, small_slope)), lt(s.n, 2))
-        return and_(goes_on, lt(abs_(s.total), math.inf))
+        return and_(goes_on, and_(lt(abs_(s.total), math.inf), lt(abs_(s.slopes), math.inf)))
 
     last = iterate(step, moves, _Sum(0, one, one, zero, zero, one, one))
     unknown = or_(_is_lost(last, eps), moves(last))
@@ -156,28 +156,30 @@ def _gamma_ratio(above: list[Any], below: list[Any]) -> Any:
 # --- Kummer's function --------------------------------------------------------------------------------------
 
 
-def _kummer_series(a: Any, b: Any, x: Any, by: str = "") -> tuple[Any, Any]:
-    def term_ratio(k: Any) -> Any:
-        return div(add(a, k), mul(add(b, k), add(k, 1)))
+def _kummer_series(a: Any, b: Any, x: Any) -> Any:
+    return _plain_sum(x, lambda k: div(add(a, k), mul(add(b, k), add(k, 1))))
+
+
+def _kummer_slopes(a: Any, b: Any, x: Any, along: Callable[[Any], Any]) -> Any:
+    """The derivative of the sum, for that of (a + k) / (b + k) times b + k."""
 
     def ratio(k: Any) -> tuple[Any, Any, Any]:
         below = mul(add(b, k), add(k, 1))
-        r = div(add(a, k), below)
-        return r, div(1, below) if by == "a" else neg(div(r, add(b, k))), div(_not_small(add(a, k)), below)
+        return div(add(a, k), below), div(along(k), below), div(_not_small(add(a, k)), below)
 
-    return _sum(x, ratio) if by else (_plain_sum(x, term_ratio), None)
+    return _sum(x, ratio)[1]
 
 
 def _hyp1f1(a: Any, b: Any, x: Any) -> Any:
     one = like(1, x)
     polynomial = _is_pole(a)
     pole = and_(_is_pole(b), not_(and_(polynomial, gt(a, b))))
-    far = and_(and_(gt(abs_(x), add(50, mul(2, add(mul(a, a), mul(b, b))))), not_(polynomial)), not_(pole))
+    far = and_(and_(_is_far(a, b, x), not_(polynomial)), not_(pole))
     bad = or_(or_(pole, far), not_(lt(abs_(x), math.inf)))
     flip = and_(lt(x, 0), not_(polynomial))
     safe_b, safe_x = where(bad, one, b), where(bad, like(0, x), x)
     first, argument = where(flip, sub(safe_b, a), a), where(flip, neg(safe_x), safe_x)
-    total, _ = _kummer_series(first, safe_b, argument)
+    total = _kummer_series(first, safe_b, argument)
     root = exp(mul(safe_x, 0.5))  # which does not vanish where the product with the large sum does not
     near = where(flip, mul(mul(total, root), root), total)
     value = where_needed(far, near, _kummer_far, a, where(pole, one, b), where(far, x, like(100, x)))
@@ -185,22 +187,51 @@ def _hyp1f1(a: Any, b: Any, x: Any) -> Any:
     return where(or_(or_(ne(a, a), ne(b, b)), ne(x, x)), like(math.nan, x), value)
 
 
+def _is_far(a: Any, b: Any, x: Any) -> Any:
+    """Whether the asymptotic series has all digits."""
+    return gt(abs_(x), add(50, mul(2, add(mul(a, a), mul(b, b)))))
+
+
 def _kummer_far(a: Any, b: Any, x: Any) -> Any:
     """gamma(b) / gamma(a) exp(x) x^(a-b) for large x, gamma(b) / gamma(b-a) (-x)^-a for large -x, with their series."""
     size, negative = abs_(x), lt(x, 0)
     c, other = sub(b, a), sub(add(a, 1), b)
-    first, second = where(negative, a, c), where(negative, other, sub(1, a))
-    total, term = like(1, x), like(1, x)
-    growing = like(0, x)
-    for k in range(30):
-        new = mul(term, div(mul(add(first, k), add(second, k)), mul(size, k + 1)))
-        # From its smallest term on it diverges.
-        growing = where(ge(abs_(new), abs_(term)), like(1, x), growing)
-        term = where(eq(growing, 1), like(0, x), new)
-        total = add(total, term)
+    total = _far_sum(where(negative, a, c), where(negative, other, sub(1, a)), size)
     power = where(negative, mul(neg(a), log(size)), add(x, mul(sub(a, b), log(size))))
-    scale = where(negative, _gamma_ratio([b], [c]), _gamma_ratio([b], [a]))
+    scale = where(negative, poch(c, a), _gamma_ratio([b], [a]))
     return mul(mul(scale, exp(power)), total)
+
+
+def _kummer_far_below(a: Any, b: Any, x: Any) -> Any:
+    """The same for large -x."""
+    size = neg(x)
+    total = _far_sum(a, sub(add(a, 1), b), size)
+    return mul(mul(poch(sub(b, a), a), exp(neg(mul(a, log(size))))), total)
+
+
+class _Far(NamedTuple):
+    n: Any
+    term: Any
+    following: Any
+    total: Any
+
+
+def _far_sum(a: Any, b: Any, x: Any) -> Any:
+    """The sum of (a)_k (b)_k / (k! x^k) up to its smallest term, from which on it diverges."""
+    inverse = div(1, x)
+    share = mul(b, inverse)
+
+    def step(s: _Far) -> _Far:
+        n = add(s.n, 1)
+        factor = div(add(share, mul(inverse, n)), add(n, 1))
+        following = mul(mul(s.following, add(a, n)), factor)
+        return _Far(n, s.following, following, add(s.total, s.following))
+
+    def moves(s: _Far) -> Any:
+        return and_(lt(s.n, 30), le(abs_(s.following), abs_(s.term)))
+
+    one = like(1, x)
+    return iterate(step, moves, _Far(0, one, mul(a, share), one)).total
 
 
 def _kummer_slope(by: str) -> Callable[[Any, Any, Any], Any]:
@@ -210,13 +241,20 @@ def _kummer_slope(by: str) -> Callable[[Any, Any, Any], Any]:
     """
 
     def slope(a: Any, b: Any, x: Any) -> Any:
+        far = and_(and_(lt(x, 0), _is_far(a, b, x)), gt(x, -math.inf))
+        within = [where(far, like(y, x), z) for y, z in ((1, a), (2, b), (0, x))]
+        beyond = [where(far, z, like(y, x)) for y, z in ((1, a), (2, b), (-100, x))]
+        return where(far, slope_of(_kummer_far_below, "ab".index(by))(*beyond), near(*within))
+
+    def near(a: Any, b: Any, x: Any) -> Any:
         flip = lt(x, 0) if by == "a" else and_(lt(x, 0), not_(_is_pole(a)))
         first, argument = where(flip, sub(b, a), a), where(flip, neg(x), x)
-        _, by_a = _kummer_series(first, b, argument, "a")
         if by == "a":
+            by_a = _kummer_slopes(first, b, argument, lambda k: like(1, x))
             return where(flip, neg(mul(by_a, exp(x))), by_a)
-        _, by_b = _kummer_series(first, b, argument, "b")
-        return where(flip, mul(add(by_a, by_b), exp(x)), by_b)
+        # Turned, (b - a + k) / (b + k) is 1 less what vanishes with `a`, which derivatives by each parameter do not.
+        by_b = _kummer_slopes(first, b, argument, lambda k: div(where(flip, a, neg(add(a, k))), add(b, k)))
+        return where(flip, mul(by_b, exp(x)), by_b)
 
     return slope
 
@@ -254,14 +292,18 @@ hyp1f1 = composed(
 # --- Gauss's function ---------------------------------------------------------------------------------------
 
 
-def _gauss_series(a: Any, b: Any, c: Any, x: Any, by: str = "") -> tuple[Any, Any]:
+def _gauss_series(
+    a: Any, b: Any, c: Any, x: Any, along: Callable[[Any], Any] | None = None
+) -> tuple[Any, Any]:
+    """The sum, and its derivative for that of (b + k) / (c + k) times c + k."""
+
     def ratio(k: Any) -> tuple[Any, Any, Any]:
-        below = mul(add(c, k), add(k, 1))
-        r = div(mul(add(a, k), add(b, k)), below)
-        if not by:
-            return r, like(0, x), r
-        slope = {"a": div(add(b, k), below), "b": div(add(a, k), below), "c": neg(div(r, add(c, k)))}[by]
-        return r, slope, div(mul(_not_small(add(a, k)), _not_small(add(b, k))), below)
+        below, first = mul(add(c, k), add(k, 1)), add(a, k)
+        r, slope = (
+            div(mul(first, add(b, k)), below),
+            like(0, x) if along is None else div(mul(first, along(k)), below),
+        )
+        return r, slope, div(mul(_not_small(first), _not_small(add(b, k))), below) if along else r
 
     return _sum(x, ratio)
 
@@ -364,6 +406,8 @@ def _gauss_slope(by: str) -> Callable[[Any, Any, Any, Any], Any]:
     """The derivative by a parameter, by the series, which needs |x| < 1 or, after Pfaff's transformation, x < 1/2."""
 
     def slope(a: Any, b: Any, c: Any, x: Any) -> Any:
+        if by == "a":
+            a, b = b, a
         zero = like(0, x)
         turned = lt(x, 0)
         safe = where(turned, x, zero)
@@ -371,17 +415,15 @@ def _gauss_slope(by: str) -> Callable[[Any, Any, Any, Any], Any]:
         valid = lt(argument, 1)
         argument = where(valid, argument, zero)
         second = where(turned, sub(c, b), b)
-        value, by_a = _gauss_series(a, second, c, argument, "a")
-        _, by_b = _gauss_series(a, second, c, argument, "b")
-        log_factor = neg(log1p(neg(safe)))
-        if by == "a":
-            found = where(turned, add(by_a, mul(value, log_factor)), by_a)
-        elif by == "b":
-            found = where(turned, neg(by_b), by_b)
-        else:
-            _, by_c = _gauss_series(a, second, c, argument, "c")
-            found = where(turned, add(by_c, by_b), by_c)
-        found = where(turned, mul(found, exp(mul(a, log_factor))), found)
+
+        # Turned, (c - b + k) / (c + k) is 1 less what vanishes with `b`: its derivatives by b, and by c as a whole.
+        def along(k: Any) -> Any:
+            if by == "c":
+                return div(where(turned, b, neg(add(b, k))), add(c, k))
+            return where(turned, like(-1, x), like(1, x))
+
+        _, found = _gauss_series(a, second, c, argument, along)
+        found = where(turned, mul(found, exp(neg(mul(a, log1p(neg(safe)))))), found)
         return where(valid, found, like(math.nan, x))
 
     return slope

@@ -392,13 +392,23 @@ def _owens_quadrature(h: Any, a: Any) -> Any:
 
 
 def _owens_by_h(h: Any, a: Any) -> Any:
+    """At 0 times infinity it is 0: there T has a kink, or the density vanishes."""
     density = mul(exp(mul(el.square(h), -0.5)), 1 / math.sqrt(8 * math.pi))
+    endless = _is_endless(h, a)
+    h, a = [where(endless, like(0, x), x) for x in (h, a)]
     return neg(mul(density, el.erf(mul(mul(a, h), math.sqrt(0.5)))))
 
 
 def _owens_by_a(h: Any, a: Any) -> Any:
     below = add(el.square(a), 1)
-    return div(mul(exp(mul(mul(el.square(h), below), -0.5)), 1 / (2 * math.pi)), below)
+    squares = mul(el.square(h), where(_is_endless(h, a), like(1, h), below))
+    return div(mul(exp(mul(squares, -0.5)), 1 / (2 * math.pi)), below)
+
+
+def _is_endless(h: Any, a: Any) -> Any:
+    """Whether one operand is 0 and the other one infinite."""
+    h, a = abs_(h), abs_(a)
+    return and_(eq(el.min_(h, a), 0), eq(el.max_(h, a), math.inf))
 
 
 owens_t = composed("owens_t", _owens_t, lambda t, y, h, a: mul(t, _owens_by_h(h, a)),

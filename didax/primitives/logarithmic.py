@@ -9,6 +9,7 @@
     excess(x, y)    x - y, and 0 for equal infinities
     logaddexp(x, y)  log(exp(x) + exp(y)), without overflow
     hypot(x, y)     sqrt(x^2 + y^2), without overflow
+    boxcox(p, x)    (x^p - 1) / p, and log x where p is 0; boxcox1p(p, x) is that of 1 + x
 
 Each derivative is given in the form that does not cancel or divide 0 by 0. Read next: `didax/scipy/special.py`.
 """
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from didax.primitives import gamma_in_double as double
-from didax.primitives.composed import composed, like, polynomial
+from didax.primitives.composed import composed, derivatives, like, polynomial, slopes
 from didax.primitives.elementwise import (
     abs_,
     add,
@@ -31,6 +32,7 @@ from didax.primitives.elementwise import (
     div,
     eq,
     exp,
+    expm1,
     ge,
     gt,
     log,
@@ -42,12 +44,15 @@ from didax.primitives.elementwise import (
     mul,
     ne,
     neg,
+    not_,
     or_,
+    pow_,
+    sign,
     sqrt,
     square,
     sub,
 )
-from didax.primitives.gamma_quotients import artanh_series, small_bend
+from didax.primitives.gamma_quotients import artanh_series, small_bend, sum_and_error
 from didax.primitives.narrow import halves_in_float32, in_float64, is_single
 from didax.primitives.select import where
 
@@ -252,6 +257,67 @@ def _spence_slope(x: Any) -> Any:
 
 
 spence = composed("spence", _spence, lambda t, y, x: mul(t, _spence_slope(x)))
+
+# --- Powers that become logarithms --------------------------------------------------------------------------
+
+
+def _power_transform(power: Any, log_x: Any) -> Any:
+    """expm1(u) / power with u = power log_x, and its limit log_x at power 0."""
+    endless = eq(abs_(log_x), math.inf)
+    finite = where(endless, like(0, log_x), log_x)
+    u = mul(power, finite)
+    tiny = lt(abs_(u), 1e-5)
+    series = polynomial(u, [1, 1 / 2, 1 / 6])
+    safe = where(tiny, like(1, u), min_(u, like(1e4, u)))  # whose power is infinite
+    inside = mul(finite, where(tiny, series, div(expm1(safe), safe)))
+    vanishes = and_(endless, lt(mul(sign(log_x), power), 0))  # x^power does
+    limit = div(-1, where(vanishes, power, like(1, u)))
+    limit = where(vanishes, limit, where(ne(power, power), power, log_x))
+    return where(endless, limit, inside)
+
+
+def _slope_by_power(power: Any, log_x: Any) -> Any:
+    """Its derivative by the power: (exp(u) (u - 1) + 1) / power^2, for small u by a series."""
+    endless = eq(abs_(log_x), math.inf)
+    finite = where(endless, like(0, log_x), log_x)
+    u = mul(power, finite)
+    near = lt(abs_(u), 1)
+    series = polynomial(where(near, u, like(0, u)), [(k + 1) / math.factorial(k + 2) for k in range(18)])
+    vanishes = and_(endless, lt(mul(sign(log_x), power), 0))
+    one = like(1, u)
+    safe, divisor = where(near, one, u), where(and_(near, not_(vanishes)), one, power)
+    far = div(div(where(vanishes, one, add(mul(exp(safe), sub(safe, 1)), 1)), divisor), divisor)
+    inside = where(and_(near, not_(vanishes)), mul(square(finite), series), far)
+    endless = and_(and_(endless, not_(vanishes)), eq(power, power))
+    return where(endless, like(math.inf, u), inside)
+
+
+def _power_less_one(power: Any, x: Any) -> Any:
+    """x^(power - 1), for x >= 0: the derivative by x, which that of the logarithm would lose for small x."""
+    return where(lt(x, 0), like(math.nan, x), pow_(x, sub(power, 1)))
+
+
+def _power_less_one_of_1p(power: Any, x: Any) -> Any:
+    """(1 + x)^(power - 1), with what the rounding of 1 + x loses."""
+    total, lost = sum_and_error(like(1, x), x)
+    share = div(lost, where(gt(total, 0.5), total, like(1, x)))  # below, nothing is lost
+    return mul(_power_less_one(power, total), add(mul(sub(power, 1), share), 1))
+
+
+def _transform(name: str, logarithm: Callable[[Any], Any], by_x: Callable[[Any, Any], Any]) -> Any:
+    by_power = derivatives(
+        f"{name}_grad", "p", slopes("p", lambda by: lambda p, x: _slope_by_power(p, logarithm(x))), by_x
+    )
+    return composed(
+        name,
+        lambda p, x: _power_transform(p, logarithm(x)),
+        lambda t, y, p, x: mul(t, by_power("p")(p, x)),
+        lambda t, y, p, x: mul(t, by_x(p, x)),
+    )
+
+
+boxcox = _transform("boxcox", log, _power_less_one)
+boxcox1p = _transform("boxcox1p", log1p, _power_less_one_of_1p)
 
 # --- Differences and lengths --------------------------------------------------------------------------------
 

@@ -460,7 +460,19 @@ def _share_by_parameter(hazard: Any, a: Any, x: Any) -> Any:
 
 
 def _hazard_by_parameter(y: Any, a: Any, x: Any, sign: int) -> Any:
-    return mul(y, sub(sub(log(x), digamma(a)), mul(mul(y, random_gamma_grad(a, x)), -sign)))
+    """Where the density vanishes at 0, for a > 1, it is 0."""
+    vanishes = and_(eq(x, 0), gt(a, 1))
+    x = where(vanishes, like(1, x), x)
+    slope = sub(sub(log(x), digamma(a)), mul(mul(y, random_gamma_grad(a, x)), -sign))
+    return mul(y, where(vanishes, like(0, x), slope))
+
+
+def _hazard_slope(y: Any, a: Any, x: Any) -> Any:
+    """The derivative by x of the density over Q(a, x): at 0 that of the density, and its square."""
+    at_zero = eq(x, 0)
+    within = mul(y, add(sub(div(sub(a, 1), where(at_zero, like(1, x), x)), 1), y))
+    at_end = add(_density_slope(where(at_zero, a, like(3, a)), where(at_zero, x, like(1, x))), mul(y, y))
+    return where(at_zero, at_end, within)
 
 
 gamma_rate = composed(
@@ -473,7 +485,7 @@ gamma_hazard = composed(
     "gamma_hazard",
     lambda a, x: _hazard(a, x, upper=True),
     lambda t, y, a, x: mul(t, _hazard_by_parameter(y, a, x, -1)),
-    lambda t, y, a, x: mul(t, mul(y, add(sub(div(sub(a, 1), x), 1), y))),
+    lambda t, y, a, x: mul(t, _hazard_slope(y, a, x)),
 )
 log_igamma = composed(
     "log_igamma",

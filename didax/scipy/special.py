@@ -198,9 +198,10 @@ _zeta = _function("zeta", 2, "", _gamma.zeta)
 
 @api_boundary
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
-    """Return the sum of 1 / (k + q)^x over k >= 0, for x > 1; differentiable by q.
+    """Return the sum of 1 / (k + q)^x over k >= 0, for x > 1; differentiable by both.
 
-    Without q this is Riemann's zeta function, for which q = 1.
+    Without q this is Riemann's zeta function, for which q = 1. Below 1, where the sum does not end, it is NaN, with its
+    derivatives: it is not continued there, as SciPy does for Riemann's alone.
 
     >>> from didax.scipy import special
     >>> round(float(special.zeta(2.0)) * 6 / math.pi**2, 5)
@@ -331,26 +332,10 @@ spence = _function("spence", 1, "The integral of log(t) / (1 - t) from 1 to x, t
 # --- Transforms and numbers ---------------------------------------------------------------------------------
 
 
-def _power_transform(log_x: Any, power: Any) -> Any:
-    """Return expm1(power * log_x) / power, and its limit log_x at power 0, with the first two derivatives."""
-    endless = el.eq(el.abs_(log_x), math.inf)
-    finite = _choose(endless, 0.0, log_x)
-    u = el.mul(power, finite)
-    tiny = el.lt(el.abs_(u), 1e-5)
-    series = el.add(el.mul(el.add(el.mul(u, 1 / 6), 0.5), u), 1)
-    safe = _choose(tiny, 1.0, u)
-    safe = _choose(el.gt(safe, 1e4), 1e4, safe)  # whose power is infinite
-    ratio = _choose(tiny, series, el.div(el.expm1(safe), safe))
-    vanishes = el.and_(endless, el.lt(el.mul(el.sign(log_x), power), 0))  # x^power does
-    limit = el.div(-1, _choose(vanishes, power, 1.0))
-    limit = _choose(vanishes, limit, _choose(el.ne(power, power), power, log_x))
-    return _choose(endless, limit, el.mul(finite, ratio))
-
-
 boxcox = _function("boxcox", 2, "(x^lmbda - 1) / lmbda, and log(x) where lmbda is 0.",
-                   bytes_in_float32(lambda x, lmbda: _power_transform(el.log(x), lmbda)))  # fmt: skip
+                   lambda x, lmbda: logarithmic.boxcox(lmbda, x))  # fmt: skip
 boxcox1p = _function("boxcox1p", 2, "boxcox(1 + x, lmbda), accurate near 0.",
-                     bytes_in_float32(lambda x, lmbda: _power_transform(el.log1p(x), lmbda)))  # fmt: skip
+                     lambda x, lmbda: logarithmic.boxcox1p(lmbda, x))  # fmt: skip
 boxcox.implementations["c"] = lambda x, lmbda: families.complex_power_transform(dnp.log(x), lmbda)
 boxcox1p.implementations["c"] = lambda x, lmbda: families.complex_power_transform(dnp.log1p(x), lmbda)
 

@@ -275,6 +275,7 @@ HARD: list[tuple[str, tuple[float, ...], float]] = [
     ("beta", (-1.5, 0.5), 0.0), ("betaln", (-2.5, 2.0**30), 51.929794821423687888),
     ("poch", (-311.75, -0.125), 0.90120096462047412977),
     ("poch", (-2.0, 1e-30), 0.0), ("poch", (-(2.0**40), 1.0), -(2.0**40)),
+    ("poch", (2.0**-70, -12.0), 2.0876756987868098988e-9), ("poch", (2.0**-70, -200.0), 0.0),
     ("polygamma", (3.0, -7.75), 1558.5419205916065598), ("polygamma", (20.0, 88.0), -1.7536449356581167778e-22),
     ("polygamma", (10.0, -0.5), -42108.858768975491797), ("polygamma", (1.0, 2.0**60), 8.6736173798840354758e-19),
     ("zeta", (2.0, 2.0**60), 8.6736173798840354758e-19), ("zeta", (math.inf, 0.5), math.inf), ("gammaln", (1.0,), 0.0),
@@ -325,6 +326,9 @@ def test_float64_of_wide_ranges() -> None:
         "log1p": (lambda: dnp.log1p(np.full(9, -0.4140625)), -0.53454215038330672532),
         "arctanh": (lambda: dnp.arctanh(np.full(9, 0.4140625)), 0.44050445886475765312),
         "fresnel": (lambda: special.fresnel(3e7)[0], 0.49999998938967044),
+        "betaln": (lambda: special.betaln(2e307, 0.25), -175.60867015773492),
+        "betaln of two": (lambda: special.betaln(1e308, 1e308) * 1e-300, -138629436.11198906),
+        "poch": (lambda: special.poch(1 + 2.0**-52, -4.0), -750599937895082.97),
         "bessel_jn": (lambda: special.bessel_jn(2.0**-21, v=2)[2], 2.8421709430403468906e-14),
         "gammainc": (lambda: special.gammainc(171.5, 1.5) * 1e200, 2.1916706588093875384e-81),
     }
@@ -408,6 +412,19 @@ def test_slopes_by_a_of_hyp1f1_with_few_terms_keep_their_digits() -> None:
         np.testing.assert_allclose(dx.vmap(dx.grad(special.hyp1f1))(a, b, x), wanted, rtol=1e-13)
 
 
+def test_slopes_of_hyp1f1_far_out_and_by_b_where_a_is_small() -> None:
+    """Far out the series overflows; turned for x < 0, two derivatives cancelled. Numbers from mpmath."""
+    by_a, by_b = [dx.jit(dx.vmap(dx.grad(special.hyp1f1, i))) for i in range(2)]
+    with dx.enable_x64(True):
+        b = np.full(4, 2.0)
+        a, x = np.array([0.0, 1.5, 0.0, 0.0]), np.array([-1000.0, -1000.0, 1000.0, -60.0])
+        wanted = [-6.4859709438836699, -1.5835753625370234e-4, math.inf, -3.6882268937903002]
+        np.testing.assert_allclose(by_a(a, b, x), wanted, rtol=1e-13)
+        a, x = np.array([2**-30, 2**-30, 1.5, 0.0]), np.array([-5.0, -500.0, -1000.0, 100.0])
+        wanted = [4.3666983616290215e-10, 5.9878087252553131e-10, 4.2579615072878501e-5, 0.0]
+        np.testing.assert_allclose(by_b(a, b, x), wanted, rtol=1e-13)
+
+
 def test_high_derivatives_of_erfcx_keep_their_digits() -> None:
     """The fourth and the fifth one, from mpmath, where 2 x y and 2 / sqrt(pi) cancel."""
     with dx.enable_x64(True):
@@ -467,6 +484,22 @@ def test_slopes_of_beta_by_a_large_argument_beside_a_small_one() -> None:
     )
     by_z = scipy.special.digamma(0.6) - scipy.special.digamma(20.8)
     np.testing.assert_allclose(poch, scipy.special.poch(20.8, -20.2) * by_z, rtol=1e-5)
+
+
+def test_slopes_that_vanish_with_a_small_parameter() -> None:
+    """Of quotients of gamma functions of negative arguments, and of hyp2f1 turned for x < 0. Numbers from mpmath."""
+    with dx.enable_x64(True):
+        a, b = np.array([-25.75, -1.75]), np.array([2.0**-25, 2.0**-17])
+        slopes = dx.jit(dx.vmap(dx.grad(special.poch)))(a, b)
+        np.testing.assert_allclose(slopes, [5.871390221952985e-7, 1.4725358356223267e-4], rtol=1e-12)
+        np.testing.assert_allclose(
+            dx.vmap(dx.grad(special.betaln))(a, b),
+            [-5.8713901998819091e-7, -1.4725619294374835e-4],
+            rtol=1e-12,
+        )
+        wanted = [-1.3805452280838002e-5, -8.6283766463867329e-7, 4.4377450425063673e-12]
+        slopes = [dx.grad(special.hyp2f1, i)(2.0**-20, 2.0**-16, 2.5, -3.0) for i in range(3)]
+        np.testing.assert_allclose(slopes, wanted, rtol=1e-13)
 
 
 def test_slopes_of_halves_are_computed_in_float32() -> None:
@@ -541,6 +574,13 @@ def test_second_derivatives_of_gamma_functions() -> None:
     x = np.float32([-0.3, 0.2, 1.5, 30.0])
     slopes = dx.jit(lambda x: dx.grad(lambda x: dx.grad(lambda x: special.digamma(x).sum())(x).sum())(x))(x)
     np.testing.assert_allclose(slopes[1:], scipy.special.polygamma(2, np.float64(x[1:])), rtol=3e-7)
+
+
+def test_zeta_below_one_is_not_a_number_with_its_derivatives() -> None:
+    """The sum does not end there."""
+    found = [special.zeta(0.5), special.zeta(0.5, 1.0), *dx.grad(special.zeta, (0, 1))(0.5, 1.0)]
+    assert np.isnan(found).all()
+    np.testing.assert_allclose(dx.grad(special.zeta, 1)(1.0, 1.0), -(np.pi**2) / 6, rtol=1e-6)
 
 
 @pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit], ids=["eager", "jit"])

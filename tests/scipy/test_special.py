@@ -182,6 +182,26 @@ def test_derivatives_of_shares_of_beta_by_parameters() -> None:
         np.testing.assert_allclose(dx.grad(dx.grad(special.betainc), 1)(2.5, 1.5, 0.3), -0.07032724148967)
 
 
+@pytest.mark.ci
+def test_shares_of_beta_beside_one_that_is_nearly_one() -> None:
+    """For a small parameter: 1 less the other share would lose 1 / a digits. Numbers from mpmath."""
+    a, b, x = np.array([[2**-30, 2, 2**-60], [2**-30, 0.5, 2**-7], [2**-10, 3, 0.125], [0.25, 20, 0.03125]]).T
+    upper = [3.7801293718542174e-8, 5.8062438493534149e-9, 8.0243913708784769e-4, 0.12350088951116838]
+    by_a = [40.588829300217725, 6.2344068417659599, 0.82176590648092697, 0.53758609434441933]
+    by_b = [-6.0064163271403331e-10, -4.5885881347101017e-9, -2.7462786565261373e-4, -6.6944283715116742e-3]
+    by_aa = [-1646.4531262777364, -42.149857669510794, 0.13890717027488554, 0.24684191869832454]
+    p, q, y = [z.astype("float32") for z in (a, b, x)]
+    np.testing.assert_allclose(special.betaincc(p, q, y), upper, rtol=5e-7)
+    np.testing.assert_allclose(stats.beta.logcdf(y, p, q), np.log1p(-np.array(upper)), rtol=5e-7)
+    with dx.enable_x64(True):
+        np.testing.assert_allclose(special.betainc(b, a, 1 - x)[1:], upper[1:], rtol=1e-14)
+        dots = dx.jit(dx.vmap(dx.grad(special.betaincc, (0, 1))))(a, b, x)
+        np.testing.assert_allclose(np.asarray(dots), [by_a, by_b], rtol=1e-13)
+        dots = dx.jit(dx.vmap(dx.grad(lambda a, b, x: stats.beta.logsf(x, a, b), (0, 1))))(a, b, x)
+        np.testing.assert_allclose(np.asarray(dots), np.array([by_a, by_b]) / upper, rtol=1e-13)
+        np.testing.assert_allclose(dx.vmap(dx.grad(dx.grad(special.betaincc)))(a, b, x), by_aa, rtol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int32"])
 def test_comb_keeps_the_dtype_beside_a_python_number(dtype: str) -> None:
     n = dnp.full(2, 5, dtype)

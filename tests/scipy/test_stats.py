@@ -439,6 +439,24 @@ def test_derivatives() -> None:
         [0.3, 7, 200]).astype("float32"), 1e-5)  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("function", "at", "wanted"),
+    [
+        (dx.grad(stats.logistic.logpdf), (0.0,), -0.5), (dx.grad(stats.logistic.pdf), (0.0,), -0.125),
+        (stats.laplace.cdf, (0.0,), 0.5), (stats.laplace.cdf, (3.0, 3.0, 2.0), 0.25),
+        (dx.grad(stats.gennorm.logpdf), (0.0, 2.0), -2.0), (dx.grad(stats.gennorm.logpdf), (0.0, 3.0), 0.0),
+        (dx.grad(stats.gamma.logsf), (0.0, 1.0), 0.0), (dx.grad(stats.gamma.logsf), (0.0, 2.0), -1.0),
+        (dx.grad(stats.beta.logsf), (0.0, 2.0, 3.0), -12.0), (dx.grad(stats.beta.logcdf), (1.0, 3.0, 2.0), -12.0),
+    ],
+)  # fmt: skip
+def test_derivatives_where_a_formula_changes_sides(
+    function: Any, at: tuple[float, ...], wanted: float
+) -> None:
+    """At the middle of smooth densities, and at the end where a share is 1."""
+    for derivative in (dx.grad(function), dx.jacfwd(function)):
+        np.testing.assert_allclose(derivative(*at), wanted, rtol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", first(["float16", "bfloat16"]))
 def test_narrow_floats_are_rounded_once(dtype: str) -> None:
     x, y = dnp.asarray([1000, -3.3, 0.7], dtype), dnp.asarray([0.3, 0.7], dtype)

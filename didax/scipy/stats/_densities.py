@@ -205,6 +205,7 @@ def logistic(z: Any) -> Power:
 
 
 def pareto(z: Any, b: Any) -> Power:
+    b = dnp.minimum(b, 1e60)  # in the place of infinity
     return Power(b, -(b + 1) * logarithm2(z))
 
 

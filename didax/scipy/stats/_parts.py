@@ -77,11 +77,16 @@ def exp_or_inf(z: Any) -> Any:
 
 
 def power_of_size(z: Any, exponent: Any) -> Any:
-    """abs(z) ** exponent for exponents above 0, with derivative 0 at 0, and where it overflows."""
+    """abs(z) ** exponent for exponents above 0, with derivative 0 at 0, and where it overflows.
+
+    Where it is flat at 0, for exponents above 1, so that it has further derivatives, it is z ** exponent.
+    """
     size, zero = abs(z), z == 0
+    flat = zero & (exponent > 1)
+    at_zero = dnp.where(flat, z, 1) ** dnp.where(flat, exponent, 1)
     over = exponent * dnp.log(dnp.where(zero, 1, size)) > math.log(float(dnp.finfo(z.dtype).max)) - 1
     power = dnp.where(zero | over, 1, size) ** exponent
-    return dnp.where(zero, 0, dnp.where(over, math.inf, power))
+    return dnp.where(zero, dnp.where(flat, at_zero, 0), dnp.where(over, math.inf, power))
 
 
 def one_minus_exp(x: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import didax.numpy as dnp
-from didax.nn.activations import log1mexp
+from didax.nn.activations import log1mexp, log_sigmoid
 from didax.primitives.gamma import stirling
 from didax.primitives.gamma_quotients import minus_log1p
 from didax.scipy.special import (
@@ -83,9 +83,11 @@ def _between(low: float, high: float) -> Any:
 # --- Continuous distributions -------------------------------------------------------------------------------
 
 
-def _half_tail(z: Any) -> Any:
-    """The smaller of cdf and sf of the Laplace distribution."""
-    return 0.5 * dnp.exp(-abs(z))
+def _laplace_cdf(z: Any) -> Any:
+    """By the smaller of cdf and sf; not of abs(z), which has no derivative at 0."""
+    below = z < 0
+    tail = 0.5 * dnp.exp(dnp.where(below, z, -z))
+    return dnp.where(below, tail, 1 - tail)
 
 
 def _cauchy_ppf(q: Any) -> Any:
@@ -109,7 +111,7 @@ def _t_logpdf(z: Any, df: Any) -> Any:
     """By Stirling's series for large df: log(gamma((df + 1) / 2) / gamma(df / 2)) is nearly log(df / 2) / 2."""
     if z.dtype == np.float32:
         return log_t_density(z, df)
-    df = dnp.minimum(df, 1e20)  # from there on, at infinity too, it is the normal distribution
+    df = dnp.minimum(df, 1e300)  # from there on, at infinity too, it is the normal distribution
     large = df > 20
     half = dnp.where(large, 0.5 * df, 10)
     far = stirling(half + 0.5) - stirling(half) - half * minus_log1p(0.5 / half) - 0.5 * LOG_2PI
@@ -199,10 +201,10 @@ CONTINUOUS: list[Distribution] = [
         logcdf=log1mexp_of_exp, ppf=lambda p: dnp.log(-dnp.log1p(-p))),
     continuous(
         "laplace", "The Laplace distribution.",
-        logpdf=lambda z: -abs(z) - LOG_2, cdf=lambda z: dnp.where(z < 0, _half_tail(z), 1 - _half_tail(z))),
+        logpdf=lambda z: -abs(z) - LOG_2, cdf=_laplace_cdf),
     continuous(
         "logistic", "The logistic distribution.", share="x",
-        logpdf=lambda z: -abs(z) - 2 * dnp.log1p(dnp.exp(-abs(z))), cdf=logistic_cdf,
+        logpdf=lambda z: log_sigmoid(z) + log_sigmoid(-z), cdf=logistic_cdf,
         sf=lambda z: logistic_cdf(-z), ppf=logit, isf=lambda q: -logit(q)),
     continuous(
         "pareto", "The Pareto distribution of shape b.", "b", support=_from(1), valid=_positive, also="pdf sf",
