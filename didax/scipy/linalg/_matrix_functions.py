@@ -29,7 +29,7 @@ from didax.lax import linalg as lax_linalg
 from didax.lax.control_flow import cond
 from didax.lax.loops import fori_loop
 from didax.numpy import linalg
-from didax.numpy.linalg_operands import square_matrices
+from didax.numpy.linalg_operands import inexact_array, square_matrices
 from didax.numpy.promotion import ArrayLike, promote_dtypes
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.linalg import matrix
@@ -149,7 +149,9 @@ def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
     Array([[2.+0.j, 0.+0.j],
            [0.+0.j, 3.+0.j]], dtype=complex64)
     """
-    x = square_matrices("sqrtm", A)
+    x = inexact_array("sqrtm", A, "A")
+    x = x.astype(dtypes.at_least_single(x.dtype))
+    matrix.check_square("sqrtm", x.aval, "A")
     return _root(x.astype(dtypes.complex_dtype(x.dtype)))
 
 
