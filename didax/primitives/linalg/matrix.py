@@ -256,12 +256,24 @@ def succeeded(ctx: FunctionContext, info: Value, direction: str = "EQ") -> Value
 
 def nan_unless(ctx: FunctionContext, ok: Value, x: Value) -> Value:
     """`x` for the matrices that `ok` names, NaN for the others."""
+    return _lower_unless(ctx, ok, x, nan_of(x.aval.dtype))
+
+
+def zero_unless(ctx: FunctionContext, ok: Value, x: Value) -> Value:
+    """`x` for the matrices that `ok` names, 0 for the others."""
+    return _lower_unless(ctx, ok, x, 0)
+
+
+def _lower_unless(ctx: FunctionContext, ok: Value, x: Value, otherwise: complex) -> Value:
     chosen = ctx.broadcast(ok, x.aval.update(dtype=_BOOL), range(ok.aval.ndim))
-    return ctx.select(chosen, x, ctx.constant(nan_of(x.aval.dtype), x.aval))
+    return ctx.select(chosen, x, ctx.constant(otherwise, x.aval))
 
 
 def lower_finite(ctx: FunctionContext, x: Value) -> Value:
-    """The matrices all of whose elements are finite; for others cuSOLVER reports success and returns numbers."""
+    """The matrices all of whose elements are finite.
+
+    For others cuSOLVER reports success and returns numbers, and gesdd of LAPACK may not return.
+    """
     return _where_all(ctx, x, lambda y: ctx.op("is_finite", [y], y.aval.update(dtype=_BOOL, weak_type=False)))
 
 
