@@ -337,6 +337,11 @@ def test_second_derivative_of_det_at_zero():
             hessian(np.zeros((2, 2))).reshape(4, 4), np.fliplr(np.diag([1, -1, -1, 1]))
         )
         np.testing.assert_array_equal(hessian(np.zeros((5, 5))), 0)
+        rank_1 = np.outer(
+            np.cos(np.arange(6) + 2), np.sin(1 + np.arange(6) * 2)
+        )  # its pivots vanish to rounding
+        second = dx.grad(lambda x: dx.grad(dnp.linalg.det)(x).sum())(rank_1)
+        np.testing.assert_allclose(second, np.zeros((6, 6)), atol=1e-12)
 
 
 def test_derivatives_where_singular_values_coincide():
@@ -349,6 +354,10 @@ def test_derivatives_where_singular_values_coincide():
             lambda x: dnp.linalg.lstsq(x, dnp.arange(4.0))[0],
         ):
             check_grads(f, (x,), order=2 if f is dnp.linalg.pinv else 1)
+        y = dnp.asarray(np.diag([1.0, 2, 3]) + 0.5)
+        check_grads(
+            lambda x: dnp.linalg.pinv(x, hermitian=True), (y,), order=2
+        )  # by directions off the symmetric
 
 
 def test_gradients_of_norms_at_zero():

@@ -9,7 +9,9 @@ equal eigenvalues the vectors are any basis of the group's space, and have no de
 do not depend on the choice of basis (its norms, the trace of f(A), a projector on whole groups) get the right
 derivative when rotations within a group are left out, where a division by zero would give NaN. Eigenvalues count as
 equal when they are closer than their rounding error. The same holds for the extra columns of full factors. The matrix
-V f(w) V^H is not among these functions: within a group its derivative is f'(w), which no rule for V can know.
+V f(w) V^H is not among these functions: within a group its derivative is f'(w), which no rule for V can know. Second
+derivatives at equal eigenvalues lack what mixes the vectors of a group, for the same reason: that of the sum of f(w)
+has f''(w) there. Functions with rules of their own (pinv, det, expm, polar) have it.
 
 Read next: `triangular.py`, then `lu.py`, `qr.py`, `eigen.py`, `svd.py`.
 """

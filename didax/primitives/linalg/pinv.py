@@ -105,7 +105,8 @@ class Pinv(MatrixPrimitive):
         out = self.bind(a, rcond, hermitian=hermitian)
         if type(t) is Zero:
             return out, Zero(aval_of(out).tangent())
-        return out, _pinv_tangent(a, out, hermitian_part(t) if hermitian else t)
+        a, t = (hermitian_part(a), hermitian_part(t)) if hermitian else (a, t)
+        return out, _pinv_tangent(a, out, t)
 
 
 def _pinv_tangent(a: Any, p: Any, t: Any) -> Any:
