@@ -1,7 +1,8 @@
 """Matrix factorisations and triangular systems: `lax.linalg`, with the names of jax.lax.linalg.
 
 The last two axes hold the matrices; all axes before are batch axes. Factorisations compute in float32, float64,
-complex64 or complex128, on the CPU by LAPACK, and refuse narrower floats. A matrix for which a factorisation fails
+complex64 or complex128, on the CPU by LAPACK, and refuse narrower floats; triangular systems of narrower floats are
+solved in float32. A matrix for which a factorisation fails
 gives NaN. `primitives/linalg/matrix.py` explains the derivatives of vectors that are not unique.
 `didax.numpy.linalg` is the friendlier layer above. Read next: `primitives/linalg/`.
 """
@@ -134,6 +135,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
 
 @operation
 @evaluated_whole
+@halves_in_float32
 def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
     """Return the upper Cholesky factor of `R^H @ R + w w^H`, for the upper triangular factor R and vectors w.
 
@@ -160,6 +162,7 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
 
 
 @operation
+@halves_in_float32
 def triangular_solve(
     a: Any,
     b: Any,

@@ -4,9 +4,9 @@
     w, v = dnp.linalg.eigh(a)       named tuples, as in NumPy
 
 The last two axes hold the matrices; the axes before are batch axes, which broadcast where there are several
-operands. Integers count as default floats; float16 and bfloat16 have norms and products, but no
-factorisations (cast to float32 for these). The numbers in a matrix, which may be traced, never raise an
-error: where a matrix is singular, or not positive definite for `cholesky`, the result is NaN. Derivatives are
+operands. Integers count as default floats; float16 and bfloat16 have norms, products and determinants of up to
+three rows, but no factorisations (cast to float32 for these). The numbers in a matrix, which may be traced, never
+raise an error: where a matrix is singular, or not positive definite for `cholesky`, the result is NaN. Derivatives are
 finite wherever they have a finite limit, for example the derivative of `det` at a singular matrix; the
 derivatives of norms at zero are 0, the smallest subgradient. Read next: `didax/lax/linalg.py`,
 `didax/primitives/linalg/`.
@@ -25,7 +25,7 @@ from didax.api.numpy_functions import Declined, computed_by
 from didax.api.results import array_function
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
-from didax.core.dims import max_dim
+from didax.core.dims import max_dim, may_exceed
 from didax.core.errors import ArgumentError, ConcretizationTypeError, check_choice, message
 from didax.core.modules import on_access
 from didax.core.value import Array
@@ -267,6 +267,7 @@ def lstsq(
                 fix="Use vmap for batches.",
             )
         )
+    matrix.check_matrices("lstsq", left.aval, "a")
     m, n = left.shape
     x, residuals, rank, s = _lstsq(left, right, rcond)
     if numpy_resid and (int(rank) < n or m <= n):
@@ -375,7 +376,11 @@ def det(a: ArrayLike) -> Array:
     >>> dnp.linalg.det(dnp.array([[1, 2], [3, 4]]))
     Array(-2., dtype=float32)
     """
-    return solve_.det(square_matrices("det", a))
+    x = inexact_array("det", a)
+    few = x.ndim > 1 and not may_exceed(x.shape[-1], 3)  # no factors are needed
+    wide = _at_least_float32(x) if few else x
+    matrix.check_square("det", wide.aval, "a")
+    return cast(solve_.det(wide), x.dtype)
 
 
 @evaluated_whole

@@ -219,4 +219,4 @@ def _type_3(x: Any, n: int, norm: str | None) -> Any:
     ordered = dnp.fft.irfft(lax.complex(x[..., :half], -mirrored) * _numbers(turns, x), n)
     even, odd = ordered[..., : (n + 1) // 2], ordered[..., (n + 1) // 2 :][..., ::-1]
     odd = dnp.pad(odd, [(0, 0)] * (x.ndim - 1) + [(0, n % 2)])
-    return dnp.stack([even, odd], -1).reshape(*x.shape[:-1], -1)[..., :n]
+    return dnp.stack([even, odd], -1).reshape(*x.shape[:-1], 2 * even.shape[-1])[..., :n]

@@ -33,8 +33,8 @@ class RegularGridInterpolator:
 
     `points` are d ascending vectors, or descending ones that are known, and `values` an array of shape (m1, ..., md,
     ...), whose further axes are kept. ValueError for known points in another order.
-    Outside of the grid the function is `fill_value`, or continued (None); with `bounds_error` points outside raise a
-    ValueError, where they are known.
+    Outside of the grid the function is `fill_value`, or continued (None). With `bounds_error` points outside raise a
+    ValueError; traced points, which may be outside, raise a ConcretizationTypeError.
 
     >>> from didax.scipy.interpolate import RegularGridInterpolator
     >>> f = RegularGridInterpolator((dnp.array([0.0, 1.0, 3.0]),), dnp.array([0.0, 10.0, 30.0]))
@@ -90,7 +90,7 @@ class RegularGridInterpolator:
             width = grid[after] - grid[cell]
             found.append((cell, after, (x - grid[cell]) / dnp.where(width == 0, 1, width)))
         if self.bounds_error:
-            _check_inside(outside)
+            _check_inside(at, outside)
         out = self._linear(found) if method == "linear" else self._nearest(found)
         more = (1,) * (out.ndim - at.ndim + 1)
         out = dnp.where(missing.reshape(missing.shape + more), math.nan, out)
@@ -151,13 +151,13 @@ def _is_ascending(points: Array, axis: int) -> bool:
     return ascend
 
 
-def _check_inside(outside: Any) -> None:
+def _check_inside(at: Any, outside: Any) -> None:
     try:
-        wrong = bool(np.any(np.asarray(outside)))
+        count = int(np.sum(np.asarray(outside)))
     except ConcretizationTypeError:
-        return  # not known here
-    if wrong:
+        rule = "bounds_error compares the points with the grid, so it needs their values."
+        fix = "Pass bounds_error=False: outside of the grid stands fill_value."
+        raise ConcretizationTypeError(message(rule, f"xi: {at.aval}", fix=fix)) from None
+    if count:
         fix = "Pass bounds_error=False, or points inside of the grid."
-        raise ValueError(
-            message("Points are outside of the grid.", f"how many: {int(outside.sum())}", fix=fix)
-        )
+        raise ValueError(message("Points are outside of the grid.", f"how many: {count}", fix=fix))

@@ -15,6 +15,7 @@ from didax.core import dtypes
 from didax.core.errors import ArgumentError, check_choice, message
 from didax.core.modules import on_access
 from didax.core.value import Array
+from didax.lax.elementwise import round as round_to_nearest
 from didax.numpy.promotion import ArrayLike, as_array
 from didax.scipy._lists import of_list
 
@@ -102,7 +103,7 @@ def _nodes(c: Any, n: int, order: int, mode: str) -> list[tuple[Any, Any, Any]]:
     if not dtypes.is_inexact(c.dtype):
         c = c.astype(dtypes.default_dtype("f"))
     if order == 0:
-        found = [(dnp.floor(c + 0.5), dnp.ones_like(c))]
+        found = [(round_to_nearest(c), dnp.ones_like(c))]  # ties away from 0, as in JAX
     else:
         lower = dnp.floor(c)
         share = c - lower

@@ -129,9 +129,45 @@ def test_narrow_floats_have_norms_and_products_but_no_factors(dtype):
         y = dnp.linalg.norm(x, order)
         assert y.dtype == dtype
         np.testing.assert_allclose(float(y), dnp.linalg.norm(wide, order), rtol=1e-2)
-    for text in ("det(x)", "inv(x)", "matrix_power(x, -1)", "solve(x, x[0])", "svdvals(x)", "pinv(x)"):
+    refused = (
+        "slogdet(x)",
+        "lstsq(x, v)",
+        "inv(x)",
+        "matrix_power(x, -1)",
+        "solve(x, v)",
+        "svdvals(x)",
+        "pinv(x)",
+    )
+    for text in refused:
         with pytest.raises(TypeError, match=r"computes in float32, .*\n  \w+: \w+\[3,3\]\nCast it first"):
-            eval(f"dnp.linalg.{text}", {"dnp": dnp, "x": x})
+            eval(f"dnp.linalg.{text}", {"dnp": dnp, "x": x, "v": x[0]})
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_determinants_and_triangular_systems_are_computed_in_float32(dtype):
+    """JAX computes the same ones, in the narrow dtype."""
+    x = dnp.asarray(np.float32([[3, 1, 0], [2, 4, 1], [0.5, 1, 2]])).astype(dtype)
+    wide, v = x.astype("float32"), x[0]
+    for of in (lambda f: f, dx.jit):
+        for n in (1, 2, 3):
+            found, wanted = of(dnp.linalg.det)(x[:n, :n]), dnp.linalg.det(wide[:n, :n])
+            assert found.dtype == dtype
+            assert found == wanted.astype(dtype)
+        assert of(dx.grad(lambda x: dnp.linalg.det(x).astype("float32")))(x).dtype == dtype
+        for solve in (
+            lambda a, b: dx.lax.linalg.triangular_solve(a, b, left_side=True, lower=True),
+            lambda a, b: dx.lax.linalg.cholesky_update(dnp.triu(a), b),
+            dx.scipy.linalg.solve_triangular,
+            lambda a, b: dx.scipy.linalg.cho_solve((a, True), b),
+            lambda a, b: dx.scipy.linalg.lu_solve((a, dnp.array([2, 1, 2])), b, trans=1),
+        ):
+            found = of(solve)(x, v)
+            assert found.dtype == dtype
+            assert (found == solve(wide, v.astype("float32")).astype(dtype)).all()
+    assert dx.scipy.linalg.solve_triangular(x, np.arange(3)).dtype == dtype
+    assert dx.scipy.linalg.sqrtm(x).dtype == "complex64"
+    with pytest.raises(TypeError, match="det computes in float32"):
+        dnp.linalg.det(dnp.eye(4, dtype=dtype))
 
 
 def test_a_wide_result_of_narrow_elements():
@@ -301,6 +337,11 @@ def test_second_derivative_of_det_at_zero():
             hessian(np.zeros((2, 2))).reshape(4, 4), np.fliplr(np.diag([1, -1, -1, 1]))
         )
         np.testing.assert_array_equal(hessian(np.zeros((5, 5))), 0)
+        rank_1 = np.outer(
+            np.cos(np.arange(6) + 2), np.sin(1 + np.arange(6) * 2)
+        )  # its pivots vanish to rounding
+        second = dx.grad(lambda x: dx.grad(dnp.linalg.det)(x).sum())(rank_1)
+        np.testing.assert_allclose(second, np.zeros((6, 6)), atol=1e-12)
 
 
 def test_derivatives_where_singular_values_coincide():
@@ -313,6 +354,10 @@ def test_derivatives_where_singular_values_coincide():
             lambda x: dnp.linalg.lstsq(x, dnp.arange(4.0))[0],
         ):
             check_grads(f, (x,), order=2 if f is dnp.linalg.pinv else 1)
+        y = dnp.asarray(np.diag([1.0, 2, 3]) + 0.5)
+        weights = np.arange(9.0).reshape(3, 3)
+        hessian = dx.hessian(lambda x: (dnp.linalg.pinv(x, hermitian=True) * weights).sum())(y).reshape(9, 9)
+        np.testing.assert_allclose(hessian, hessian.T, atol=1e-12)
 
 
 def test_gradients_of_norms_at_zero():

@@ -89,6 +89,27 @@ def test_nan_and_infinities_spoil_their_own_matrix_only(evaluate: Any, f: Any, b
 
 
 @EVALUATE
+def test_singular_values_of_infinite_matrices_are_nan(evaluate: Any) -> None:
+    """LAPACK's `gesdd` does not return from the second matrix, and writes to stderr about the first."""
+    x = np.stack([np.full((3, 3), np.inf), np.diag([np.inf, 1, 2]), np.eye(3)]).astype("float32")
+    for f in (lax.linalg.svd, svd.singular_values):
+        for y in dx.tree.leaves(evaluate(f)(x)):
+            assert np.isnan(np.asarray(y[:2])).all()
+            assert np.isfinite(np.asarray(y[2])).all()
+
+
+@EVALUATE
+def test_a_nan_on_the_diagonal_is_in_all_eigenvalues(evaluate: Any) -> None:
+    """LAPACK gives 0, 0 and 3 for the second matrix where no vectors are asked for."""
+    x = np.stack([np.diag([1.0, 2, 3]), np.diag([np.nan, 2, 3]), np.eye(3)]).astype("float32")
+    x[0, 0, 2] = np.nan  # in the triangle that is not read
+    w = np.asarray(evaluate(lambda x: eigen.eigvalsh(x, True))(x))
+    assert_close(w[[0, 2]], np.float32([[1, 2, 3], [1, 1, 1]]))
+    assert np.isnan(w[1]).all()
+    assert np.isnan(evaluate(lambda x: dnp.linalg.pinv(x, hermitian=True))(x[1:, :1, :1])[0]).all()
+
+
+@EVALUATE
 def test_lu_of_singular_matrices_is_right(evaluate: Any) -> None:
     x = np.float32([[1, 2, 3], [2, 4, 6], [1, 1, 1]])
     factors, _, permutation = evaluate(lax.linalg.lu)(x)

@@ -18,7 +18,7 @@ import scipy.signal
 
 import didax as dx
 import didax.numpy as dnp
-from didax.core.errors import ArgumentError
+from didax.core.errors import ArgumentError, ConcretizationTypeError
 from didax.scipy import _windows, cluster, fft, integrate, interpolate, ndimage, signal
 from tests.checks import assert_close
 from tests.scipy.families import check_batches, check_derivatives, check_family
@@ -50,6 +50,8 @@ def test_cosine_transforms() -> None:
             {"s": (2, -1)},
         ):  # a number for one axis; -1 for its own length
             assert_all_close(fft.dctn(X, **options), scipy.fft.dctn(X, **options), options)
+    for name in ("dct", "idct"):  # no vectors, of some elements each
+        assert getattr(fft, name)(dnp.zeros((3, 0)), axis=0).shape == (3, 0)
     small = X.astype("float32")
     check_family(fft, scipy.fft, jax.scipy.fft, {"dct": [(small,)], "idctn": [(small,)], "dctn": [(small,)]})
     assert fft.dct(np.arange(3)).dtype == np.float32
@@ -168,6 +170,13 @@ def test_interpolation() -> None:
             assert_all_close(ours, theirs, options)
     wrapped = ndimage.map_coordinates(dnp.arange(4), [[-1.0, 4.0, 5.5]], 1, "wrap")
     assert_close(wrapped, np.int32([3, 0, 2]))
+    ties = [np.float32([-1.5, -0.5, 0.49999997, 0.5, 1.5])]  # are rounded away from 0, as in JAX
+    for mode, wanted in (
+        ("constant", [0, 0, 1, 2, 4]),
+        ("wrap", [2, 4, 1, 2, 4]),
+        ("mirror", [4, 2, 1, 2, 4]),
+    ):
+        assert_close(ndimage.map_coordinates(np.int32([1, 2, 4]), ties, 0, mode), np.int32(wanted))
     for method in ("linear", "nearest"):  # one point is a list of one; NaN is at no point of the grid
         at_nan = np.array([math.nan, 1.0])
         falling = (grid[0][::-1], grid[1])
@@ -184,6 +193,9 @@ def test_interpolation() -> None:
         f(points, "cubic")
     with pytest.raises(ValueError, match="Points are outside of the grid"):
         f(points)
+    assert_close(dx.grad(lambda x: f(x).sum())(points[:0]), points[:0].astype("float32"))
+    with pytest.raises(ConcretizationTypeError, match=r"bounds_error compares .* values."):
+        dx.jit(f)(points)
 
 
 def test_nearest_codes_and_integrals() -> None:

@@ -41,6 +41,7 @@ from didax.primitives.linalg.matrix import (
     gaps,
     info_aval,
     lower_finite,
+    lower_has_numbers,
     lower_triangle,
     matmul,
     matrix_by_matrix,
@@ -103,7 +104,11 @@ class Eigvalsh(MatrixPrimitive):
 
     def eager(self, x: Any, *, lower: bool) -> Any:
         side = "L" if lower else "U"
-        return matrix_by_matrix(lambda y: np.linalg.eigvalsh(y, side), x, x.shape[:-1], x.real.dtype)
+        w = matrix_by_matrix(lambda y: np.linalg.eigvalsh(y, side), x, x.shape[:-1], x.real.dtype)
+        if is_finite(x):
+            return w
+        read = np.tril(x) if lower else np.triu(x)
+        return np.where(np.isnan(read).any((-2, -1))[..., None], np.nan, w).astype(w.dtype)
 
     def lower(self, ctx: FunctionContext, x: Value, *, lower: bool) -> Value:
         return _lower_eigh(ctx, x, lower, "N")[1]
@@ -130,11 +135,14 @@ def _lower_eigh(ctx: FunctionContext, x: Value, lower: bool, mode: str) -> list[
     if platform() == "cpu":
         name, uplo = _routine(x.aval.dtype), "L" if lower else "U"
         *results, info = lapack_call(ctx, name, [x], outs, mode=mode, uplo=uplo)
-        ok = succeeded(ctx, info)
+        usable = lower_has_numbers if mode == "N" else None  # without vectors LAPACK may lose a NaN
     else:
         *results, info = cuda_call(ctx, "cusolver_syevd_ffi", [x], outs, algorithm=0, lower=lower)
+        usable = lower_finite
+    ok = succeeded(ctx, info)
+    if usable is not None:
         read = lower_triangle(ctx, x, "GE" if lower else "LE")
-        ok = ctx.op("and", [succeeded(ctx, info), lower_finite(ctx, read)])
+        ok = ctx.op("and", [ok, usable(ctx, read)])
     return [nan_unless(ctx, ok, y) for y in results]
 
 

@@ -9,7 +9,9 @@ equal eigenvalues the vectors are any basis of the group's space, and have no de
 do not depend on the choice of basis (its norms, the trace of f(A), a projector on whole groups) get the right
 derivative when rotations within a group are left out, where a division by zero would give NaN. Eigenvalues count as
 equal when they are closer than their rounding error. The same holds for the extra columns of full factors. The matrix
-V f(w) V^H is not among these functions: within a group its derivative is f'(w), which no rule for V can know.
+V f(w) V^H is not among these functions: within a group its derivative is f'(w), which no rule for V can know. Second
+derivatives at equal eigenvalues lack what mixes the vectors of a group, for the same reason: that of the sum of f(w)
+has f''(w) there. Functions with rules of their own (pinv, det, expm, polar) have it.
 
 Read next: `triangular.py`, then `lu.py`, `qr.py`, `eigen.py`, `svd.py`.
 """
@@ -256,12 +258,24 @@ def succeeded(ctx: FunctionContext, info: Value, direction: str = "EQ") -> Value
 
 def nan_unless(ctx: FunctionContext, ok: Value, x: Value) -> Value:
     """`x` for the matrices that `ok` names, NaN for the others."""
+    return _lower_unless(ctx, ok, x, nan_of(x.aval.dtype))
+
+
+def zero_unless(ctx: FunctionContext, ok: Value, x: Value) -> Value:
+    """`x` for the matrices that `ok` names, 0 for the others."""
+    return _lower_unless(ctx, ok, x, 0)
+
+
+def _lower_unless(ctx: FunctionContext, ok: Value, x: Value, otherwise: complex) -> Value:
     chosen = ctx.broadcast(ok, x.aval.update(dtype=_BOOL), range(ok.aval.ndim))
-    return ctx.select(chosen, x, ctx.constant(nan_of(x.aval.dtype), x.aval))
+    return ctx.select(chosen, x, ctx.constant(otherwise, x.aval))
 
 
 def lower_finite(ctx: FunctionContext, x: Value) -> Value:
-    """The matrices all of whose elements are finite; for others cuSOLVER reports success and returns numbers."""
+    """The matrices all of whose elements are finite.
+
+    For others cuSOLVER reports success and returns numbers, and gesdd of LAPACK may not return.
+    """
     return _where_all(ctx, x, lambda y: ctx.op("is_finite", [y], y.aval.update(dtype=_BOOL, weak_type=False)))
 
 

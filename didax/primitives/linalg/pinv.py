@@ -17,7 +17,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import may_exceed
 from didax.core.errors import message
 from didax.core.primitive import Rule
-from didax.primitives.elementwise import abs_, add, div, gt, mul, sub
+from didax.primitives.elementwise import abs_, add, div, le, mul, sub
 from didax.primitives.holes import NOT_LINEAR
 from didax.primitives.linalg.eigen import eigh, eigh_p
 from didax.primitives.linalg.host import are_small
@@ -52,9 +52,9 @@ def _pinv(a: Any, rcond: Any, *, hermitian: bool) -> Sequence[Any]:
         v, uh = adjoint(vh), adjoint(u)
     last = aval_of(s).ndim - 1
     cutoff = mul(rcond, reduce_max_p.bind(abs_(s), axes=(last,)))
-    counts = gt(abs_(s), broadcast_in_dim(cutoff, aval_of(s).shape, tuple(range(last))))
+    vanish = le(abs_(s), broadcast_in_dim(cutoff, aval_of(s).shape, tuple(range(last))))  # a NaN does not
     one, zero = (scalar_like(k, aval_of(s).dtype) for k in (1, 0))
-    return [matmul(scale_columns(v, where(counts, div(one, where(counts, s, one)), zero)), uh)]
+    return [matmul(scale_columns(v, where(vanish, zero, div(one, where(vanish, one, s)))), uh)]
 
 
 def _adjoint(x: Any) -> Any:
@@ -94,8 +94,8 @@ class Pinv(MatrixPrimitive):
             u, s, vh = svd_p.eager(a, full_matrices=False)
             v, uh = _adjoint(vh), _adjoint(u)
         sizes = np.abs(s)
-        counts = sizes > np.asarray(rcond * sizes.max(-1))[..., None]
-        weights = np.where(counts, 1 / np.where(counts, s, 1), 0)
+        vanish = sizes <= np.asarray(rcond * sizes.max(-1))[..., None]  # a NaN does not
+        weights = np.where(vanish, 0, 1 / np.where(vanish, 1, s))
         return (v * weights[..., None, :].astype(s.dtype)) @ uh
 
     lower = lower_as(_pinv)
@@ -105,7 +105,8 @@ class Pinv(MatrixPrimitive):
         out = self.bind(a, rcond, hermitian=hermitian)
         if type(t) is Zero:
             return out, Zero(aval_of(out).tangent())
-        return out, _pinv_tangent(a, out, hermitian_part(t) if hermitian else t)
+        a, t = (hermitian_part(a), hermitian_part(t)) if hermitian else (a, t)
+        return out, _pinv_tangent(a, out, t)
 
 
 def _pinv_tangent(a: Any, p: Any, t: Any) -> Any:

@@ -22,6 +22,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import may_exceed
 from didax.core.errors import message
 from didax.primitives.convert import convert_element_type, iota, stop_gradient_p
+from didax.primitives.dimension import number
 from didax.primitives.elementwise import (
     abs_,
     add,
@@ -31,6 +32,7 @@ from didax.primitives.elementwise import (
     eq,
     gt,
     imag,
+    le,
     log,
     lt,
     mul,
@@ -282,7 +284,7 @@ def _rolled(x: Any, by: int, axis: int) -> Any:
 #
 # for all V, W and C. They are constants here, so the equation can be differentiated again. They are chosen to raise
 # three pivots of A to the scale of their rows and columns: the pivots that are smallest beside this scale. If more than
-# three pivots vanish, so do the adjugate and its first two derivatives.
+# three pivots vanish to rounding, so do the adjugate and its first two derivatives.
 _RAISED = 3
 
 
@@ -315,7 +317,9 @@ def _raising(a: Any) -> tuple[Any, Any, Any, Any]:
     c = reshape(matmul(reshape(lift, (*batch, 1, n)), w), (*batch, _RAISED))
     lower = add(tril(factors, -1), identity(aval_of(a)))
     back = transposed(_one_hot(permutation, n, aval_of(a).dtype))
-    zeros = reduce_sum(convert_element_type(eq(sizes, 0), INT32), (len(batch),))
+    dtype = aval_of(expected).dtype
+    rounding = mul(expected, mul(number(n, dtype), float(dtypes.finfo(dtype).eps)))
+    zeros = reduce_sum(convert_element_type(le(sizes, rounding), INT32), (len(batch),))
     return matmul(back, matmul(lower, w)), c, w, gt(zeros, _RAISED)
 
 

@@ -40,6 +40,7 @@ from didax.primitives.linalg.matrix import (
     scale_columns,
     succeeded,
     with_matrix,
+    zero_unless,
 )
 from didax.primitives.scalars import scalar_like
 from didax.primitives.slicing import concatenate, pad, slice_axis
@@ -77,9 +78,7 @@ class SVD(Factorization):
         if x.aval.size == 0:
             return [lower_eye(ctx, u_aval), ctx.constant(0, s_aval), lower_eye(ctx, vh_aval)]
         if platform() == "cpu":
-            outs = [x.aval, s_aval, u_aval, vh_aval, info_aval(x.aval)]
-            _, s, u, vh, info = lapack_call(ctx, "gesdd", [x], outs, mode="A" if full_matrices else "S")
-            ok = succeeded(ctx, info)
+            s, u, vh, ok = _lower_gesdd(ctx, x, "A" if full_matrices else "S", *ctx.out_avals)
         else:
             s, u, vh, ok = _lower_jacobi(ctx, x, s_aval, compute_uv=True)
             u, vh = lower_slice(ctx, u, *u_aval.shape[-2:]), lower_slice(ctx, vh, *vh_aval.shape[-2:])
@@ -106,7 +105,15 @@ class SingularValues(MatrixPrimitive):
 
     def eager(self, x: Any) -> Any:
         shape = (*x.shape[:-2], min(x.shape[-2:]))
-        return matrix_by_matrix(lambda y: np.linalg.svd(y, compute_uv=False), x, shape, x.real.dtype)
+
+        def values(x: Any) -> Any:
+            return matrix_by_matrix(lambda y: np.linalg.svd(y, compute_uv=False), x, shape, x.real.dtype)
+
+        if is_finite(x):
+            return values(x)
+        finite = np.isfinite(x).all((-2, -1))
+        s = values(np.where(finite[..., None, None], x, x.dtype.type(0)))
+        return np.where(finite[..., None], s, s.dtype.type(np.nan))
 
     def lower(self, ctx: FunctionContext, x: Value) -> Value:
         (s_aval,) = ctx.out_avals
@@ -115,10 +122,8 @@ class SingularValues(MatrixPrimitive):
         if platform() == "cpu":
             m, n = x.aval.shape[-2:]
             k = min_dim(m, n)
-            unused = [with_matrix(x.aval, m, k), with_matrix(x.aval, k, n)]
-            outs = [x.aval, s_aval, *unused, info_aval(x.aval)]
-            _, s, _, _, info = lapack_call(ctx, "gesdd", [x], outs, mode="N")
-            ok = succeeded(ctx, info)
+            unused = with_matrix(x.aval, m, k), with_matrix(x.aval, k, n)
+            s, _, _, ok = _lower_gesdd(ctx, x, "N", unused[0], s_aval, unused[1])
         else:
             s, _, _, ok = _lower_jacobi(ctx, x, s_aval, compute_uv=False)
         return nan_unless(ctx, ok, s)
@@ -131,6 +136,16 @@ class SingularValues(MatrixPrimitive):
             return s, Zero(aval_of(s).tangent())
         u, s, vh = svd_p.bind(x, full_matrices=False)
         return s, real_part(diagonal(matmul(adjoint(u), matmul(t, adjoint(vh)))))
+
+
+def _lower_gesdd(
+    ctx: FunctionContext, x: Value, mode: str, u_aval: ShapedArray, s_aval: ShapedArray, vh_aval: ShapedArray
+) -> list[Value]:
+    """LAPACK's divide and conquer: s, u and v^H, and for which matrices they are right."""
+    finite = lower_finite(ctx, x)
+    outs = [x.aval, s_aval, u_aval, vh_aval, info_aval(x.aval)]
+    _, s, u, vh, info = lapack_call(ctx, "gesdd", [zero_unless(ctx, finite, x)], outs, mode=mode)
+    return [s, u, vh, ctx.op("and", [succeeded(ctx, info), finite])]
 
 
 def _lower_jacobi(ctx: FunctionContext, x: Value, s_aval: ShapedArray, compute_uv: bool) -> list[Value]:

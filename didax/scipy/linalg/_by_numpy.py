@@ -79,11 +79,11 @@ def _identity(n: int) -> Any:
 
 
 @of_matrices
-def exponential(x: Any, *, max_squarings: int, upper_triangular: bool = False) -> Sequence[Any]:
+def exponential(x: Any, *, most: int, upper_triangular: bool = False) -> Sequence[Any]:
     """`expm` of one matrix."""
     radius, rows, degree = _pade(x.dtype)
     squarings, n = _squarings(x, radius), x.shape[-1]
-    if squarings > max_squarings:
+    if squarings > most:
         raise Declined
     if squarings:
         x = x * 0.5**squarings
@@ -112,7 +112,7 @@ def exponential_and_slope(x: Any, e: Any) -> Sequence[Any]:
     both = np.zeros((2 * n, 2 * n), x.dtype)
     both[:n, :n] = both[n:, n:] = x
     both[:n, n:] = e * scale
-    y = exponential(both, max_squarings=16)
+    y = exponential(both, most=17)
     return [y[:n, :n], y[:n, n:] / scale]
 
 

@@ -29,7 +29,7 @@ from didax.lax import linalg as lax_linalg
 from didax.lax.control_flow import cond
 from didax.lax.loops import fori_loop
 from didax.numpy import linalg
-from didax.numpy.linalg_operands import square_matrices
+from didax.numpy.linalg_operands import inexact_array, square_matrices
 from didax.numpy.promotion import ArrayLike, promote_dtypes
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.linalg import matrix
@@ -42,9 +42,10 @@ from didax.scipy.linalg._systems import by_schur, sylvester
 @evaluated_whole
 @array_function
 def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
-    """Return the exponential of square matrices; NaN where more than `max_squarings` squarings would be needed.
+    """Return the exponential of square matrices; NaN where more than `max_squarings + 1` squarings would be needed.
 
-    `upper_triangular` promises upper triangular matrices, which saves time.
+    JAX leaves the last of these out, and has few digits then. `upper_triangular` promises upper triangular matrices,
+    which saves time.
 
     >>> from didax.scipy import linalg
     >>> linalg.expm(dnp.array([[0.0, 1.0], [0.0, 0.0]]))
@@ -53,25 +54,25 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
     """
     x = square_matrices("expm", A)
     x = matrix.triu(x) if upper_triangular else x
-    return _exponential(x, upper_triangular=upper_triangular, max_squarings=max_squarings)
+    return _exponential(x, upper_triangular=upper_triangular, most=max_squarings + 1)
 
 
 @computed_by(_by_numpy.exponential, _by_numpy.are_short)
-def _exponential(x: Any, *, upper_triangular: bool, max_squarings: Any) -> Any:
+def _exponential(x: Any, *, upper_triangular: bool, most: Any) -> Any:
     degree, radius = _by_numpy.PADE[dtypes.finfo(x.dtype).bits]
     norm = abs(stop_gradient_p.bind(x)).sum(-2).max(-1, initial=0)
     ratio = dnp.where((norm > radius) & (norm < math.inf), norm / radius, 1)
     squarings = dnp.ceil(dnp.log2(ratio)).astype("int32")
-    scale = dnp.ldexp(dnp.ones((), norm.dtype), -dnp.minimum(squarings, max_squarings))
+    scale = dnp.ldexp(dnp.ones((), norm.dtype), -dnp.minimum(squarings, most))
     u, v = _pade_halves(x * scale[..., None, None].astype(x.dtype), degree)
     if upper_triangular:
         out = lax_linalg.triangular_solve(v - u, v + u, left_side=True)
     else:
         out = linalg.solve(v - u, v + u)
 
-    square = _compiled_squares if isinstance(max_squarings, int) else _squares
-    out = square(out, squarings, max_squarings)
-    return dnp.where((squarings > max_squarings)[..., None, None], dnp.nan, out)
+    square = _compiled_squares if isinstance(most, int) else _squares
+    out = square(out, squarings, most)
+    return dnp.where((squarings > most)[..., None, None], dnp.nan, out)
 
 
 def _squares(y: Any, squarings: Any, most: Any) -> Any:
@@ -149,7 +150,9 @@ def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
     Array([[2.+0.j, 0.+0.j],
            [0.+0.j, 3.+0.j]], dtype=complex64)
     """
-    x = square_matrices("sqrtm", A)
+    x = inexact_array("sqrtm", A, "A")
+    x = x.astype(dtypes.at_least_single(x.dtype))
+    matrix.check_square("sqrtm", x.aval, "A")
     return _root(x.astype(dtypes.complex_dtype(x.dtype)))
 
 

@@ -26,6 +26,7 @@ from didax.numpy.promotion import ArrayLike, broadcast, broadcast_shapes, promot
 from didax.primitives.linalg import matrix
 from didax.primitives.linalg.lu import lu_pivots_to_permutation, take_rows
 from didax.primitives.linalg.similarity import schur
+from didax.primitives.narrow import halves_in_float32
 from didax.scipy._lists import of_list, takes_lists
 from didax.scipy.linalg import _by_numpy
 
@@ -81,6 +82,7 @@ def cho_solve(
 
 
 @evaluated_whole
+@halves_in_float32
 def _cho_solve(factor: Any, b: Any, lower: bool) -> Any:
     def solve(c: Any, b: Any) -> Any:
         first = _triangular(c, b, lower=lower, adjoint=not lower)
@@ -127,6 +129,7 @@ def lu_solve(
 
 
 @evaluated_whole
+@halves_in_float32
 def _lu_solve(factors: Any, pivots: Any, b: Any, kind: int) -> Any:
     exchanges = dnp.asarray(pivots)
 
@@ -231,6 +234,7 @@ def solve(
 @evaluated_whole
 @array_function
 @takes_lists(2)
+@halves_in_float32
 def solve_triangular(
     a: ArrayLike,
     b: ArrayLike,
