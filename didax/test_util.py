@@ -3,8 +3,9 @@
     check_grads(f, (x, y), order=2)       jvp and vjp of f, and of its derivatives
     check_jvp(f, partial(jvp, f), args)   one rule
 
-Each looks along one random direction, the same in every run, and raises AssertionError. `extend.testing.check` checks a
-primitive with all of its rules.
+Each looks along one random direction, the same in every run, and raises AssertionError. `eps` is the step of the finite
+differences; without `atol` and `rtol` their expected error is allowed. `extend.testing.check` checks a primitive with
+all of its rules.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 import didax.numpy as dnp
 from didax import tree
 from didax.api.autodiff import jvp, vjp
+from didax.core.errors import message
 from didax.core.modules import on_access
 from didax.core.value import Array
 from didax.extend import testing
@@ -64,7 +66,7 @@ def check_jvp(
     tangents = testing.random_like(np.random.default_rng(0), args)
     out, out_dot = f_jvp(args, tangents)
     testing.assert_close(out, f(*args), rtol, atol, f"primal result of the jvp. {err_msg}")
-    numerical, error = testing.numerical_jvp(f, args, tangents, eps)
+    numerical, error = testing.numerical_jvp(f, args, tangents, step=eps)
     _close(out_dot, numerical, atol, rtol, error, f"jvp against finite differences. {err_msg}")
 
 
@@ -86,7 +88,7 @@ def check_vjp(
     out, pull = f_vjp(*args)
     testing.assert_close(out, f(*args), rtol, atol, f"primal result of the vjp. {err_msg}")
     tangents, cotangents = testing.random_like(rng, args), testing.random_like(rng, out)
-    numerical, error = testing.numerical_jvp(f, args, tangents, eps)
+    numerical, error = testing.numerical_jvp(f, args, tangents, step=eps)
     forward = np.asarray(testing.pairing(cotangents, numerical))
     backward = np.asarray(testing.pairing(pull(cotangents), tangents))
     scale = max([1.0, *[testing.finite_scale(y) for y in tree.leaves(numerical)]])
@@ -107,9 +109,15 @@ def check_grads(
 ) -> None:
     """Check the derivatives of `f` up to an order in the `modes` "fwd" and "rev", and all combinations of these.
 
+    Raises ValueError for other modes.
+
     >>> import didax.numpy as dnp
     >>> check_grads(lambda x: dnp.sin(x) * x, (1.0,), order=2)
     """
+    modes = [modes] if isinstance(modes, str) else modes
+    if not {"fwd", "rev"}.issuperset(modes):
+        rule = 'The modes of check_grads are "fwd" and "rev".'
+        raise ValueError(message(rule, f"modes: {modes!r}", fix="Name one of them, or both."))
     args, rng = _arrays(args), np.random.default_rng(1)
     if "fwd" in modes:
         check_jvp(f, functools.partial(jvp, f), args, atol, rtol, eps)

@@ -32,6 +32,12 @@ def test_derivatives_are_checked() -> None:
     for mode in ("fwd", "rev"):
         with pytest.raises(AssertionError, match="vjp" if mode == "rev" else "jvp"):
             check_grads(wrong, (x,), 1, modes=[mode])
+        for eps in (1e-3, 1e-2, 0.1):  # the step of the differences
+            check_grads(dnp.sin, (x,), 2, modes=mode, eps=eps)
+            with pytest.raises(AssertionError, match=r"finite differences|vjp against jvp"):
+                check_grads(wrong, (x,), 1, modes=mode, eps=eps)
+    with pytest.raises(ValueError, match=r'"fwd" and "rev".*\n  modes: \[\'forward\'\]'):
+        check_grads(dnp.sin, (x,), 1, modes=["forward"])
     with pytest.raises(AssertionError, match="primal result of the vjp"):
         check_vjp(dnp.sin, functools.partial(dx.vjp, dnp.cos), (x,))
 

@@ -74,6 +74,8 @@ def numpy_rank_promotion(new_val: str) -> config.override:
 def default_matmul_precision(new_val: str) -> config.override:
     """Inside the block, products and convolutions that state no precision have 'default', 'high' or 'highest'.
 
+    The name of a `lax.DotAlgorithmPreset` is taken, too; that of 'F64_F64_F64' computes products in float64.
+
     >>> import didax as dx, didax.numpy as dnp
     >>> with dx.default_matmul_precision("highest"):
     ...     dnp.ones(2) @ dnp.ones(2)

@@ -191,29 +191,34 @@ def coarsest_eps(*trees: Any) -> float:
 
 
 def numerical_jvp(
-    f: F, primals: Sequence[Any], tangents: Sequence[Any], eps: float | None = None
+    f: F,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    eps: float | None = None,
+    step: float | None = None,
 ) -> tuple[Any, float]:
     """Difference quotient of `f` along the tangents, in wide dtypes, and its expected relative error.
 
-    Four points cancel the truncation error up to fourth order, so that a pole nearby does not matter.
+    `eps` is the relative error of the values of `f`, by default that of its dtypes. Four points cancel the truncation
+    error up to fourth order, so that a pole nearby does not matter.
     """
     eps = coarsest_eps(primals, f(*primals)) if eps is None else eps
-    step = eps ** (1 / 3)
+    distance = eps ** (1 / 3) if step is None else step
 
     def at(steps: float) -> Any:
         def move(x: Any, t: Any) -> Any:
             if numpy_of(t).dtype == float0:
                 return x
-            return (wide(x) + steps * step * wide(t)).astype(dtype_of(x))
+            return (wide(x) + steps * distance * wide(t)).astype(dtype_of(x))
 
         return f(*tree.map(move, tuple(primals), tuple(tangents)))
 
     def quotient(a: Any, b: Any, c: Any, d: Any) -> np.ndarray:
         if not is_inexact(a):
             return np.zeros(np.shape(a))
-        return (8 * (wide(b) - wide(c)) - (wide(a) - wide(d))) / (12 * step)
+        return (8 * (wide(b) - wide(c)) - (wide(a) - wide(d))) / (12 * distance)
 
-    return tree.map(quotient, at(+2), at(+1), at(-1), at(-2)), 20 * eps ** (2 / 3)
+    return tree.map(quotient, at(+2), at(+1), at(-1), at(-2)), 20 * max(eps / distance, distance**4)
 
 
 # --- Derivatives --------------------------------------------------------------------------------------------

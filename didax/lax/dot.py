@@ -41,10 +41,12 @@ DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[
 
 
 class DotAlgorithmPreset(enum.Enum):
-    """Algorithms of products by their operands' and their sums' dtypes; each stands for the precision that it needs.
+    """Algorithms of products by the dtypes of their operands and sums: as a `precision`, one bounds the rounding.
 
-    The backends choose the algorithm themselves, so one that rounds more than is asked for is never taken. The
-    properties say for which dtypes an algorithm is meant; as a precision, it takes operands of any dtype.
+    Any algorithm is taken on any backend, for operands of any dtype. The backend computes the product in a way of its
+    own that rounds no more than the algorithm: mostly in the dtype of the operands, and in float64 where the algorithm
+    names float64. The result has the dtype that it has without an algorithm. The properties say for which dtypes an
+    algorithm is meant.
 
     >>> import numpy as np
     >>> dot(np.float32([1, 2]), np.float32([3, 4]), precision=DotAlgorithmPreset.F32_F32_F32)
@@ -60,13 +62,13 @@ class DotAlgorithmPreset(enum.Enum):
     F16_F16_F32 = "default", 6
     BF16_BF16_BF16 = "default", 7
     BF16_BF16_F32 = "default", 8
-    BF16_BF16_F32_X3 = "high", 1
-    TF32_TF32_F32 = "high", 2
-    BF16_BF16_F32_X6 = "highest", 1
-    BF16_BF16_F32_X9 = "highest", 2
-    TF32_TF32_F32_X3 = "highest", 3
-    F32_F32_F32 = "highest", 4
-    F64_F64_F64 = "highest", 5
+    TF32_TF32_F32 = "high", 1
+    BF16_BF16_F32_X3 = "highest", 1  # "high" has the 11 bits of TF32 on GPUs; three products have about 16
+    BF16_BF16_F32_X6 = "highest", 2
+    BF16_BF16_F32_X9 = "highest", 3
+    TF32_TF32_F32_X3 = "highest", 4
+    F32_F32_F32 = "highest", 5
+    F64_F64_F64 = "highest", 6
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.{self.name}"
@@ -125,8 +127,7 @@ class DotAlgorithm(NamedTuple):
     """An algorithm of products, by the dtypes to which operands are rounded and in which products are summed.
 
     `num_primitive_operations` counts the products of parts of operands into which one product is split. As a
-    `precision`, an algorithm stands for the precision that rounds no more than it; the sums have the dtype that
-    `preferred_element_type` names.
+    `precision`, an algorithm is taken as one of `DotAlgorithmPreset` is.
 
     >>> import numpy as np
     >>> algorithm = DotAlgorithm(np.float32, np.float32, np.float32)
@@ -145,16 +146,15 @@ class DotAlgorithm(NamedTuple):
     allow_imprecise_accumulation: bool = False
 
     def precision(self) -> Precision:
-        """The precision that it stands for; ValueError for what no backend rounds to."""
+        """The precision that rounds no more; ValueError for what no backend rounds to."""
         kinds = {dtypes.dtype(x) for x in (self.lhs_precision_type, self.rhs_precision_type)}
         if not all(dtypes.is_float(x) for x in kinds) or self.num_primitive_operations not in (1, 3, 6, 9):
             rule = "A DotAlgorithm rounds operands to floats, in 1, 3, 6 or 9 products of their parts."
             names = f"dtypes: {', '.join(sorted(x.name for x in kinds))}"
             facts = f"{names}, num_primitive_operations: {self.num_primitive_operations}"
             raise ValueError(message(rule, facts, fix="Use one of lax.DotAlgorithmPreset, or a Precision."))
-        if any(x.itemsize > 2 for x in kinds):
-            return Precision.HIGHEST
-        return {1: Precision.DEFAULT, 3: Precision.HIGH}.get(self.num_primitive_operations, Precision.HIGHEST)
+        is_one_of_halves = self.num_primitive_operations == 1 and all(x.itemsize <= 2 for x in kinds)
+        return Precision.DEFAULT if is_one_of_halves else Precision.HIGHEST
 
 
 PrecisionLike = (
@@ -194,6 +194,14 @@ def dot_general(
             lhs, rhs = convert_element_type(lhs, wide), convert_element_type(rhs, wide)
             if preferred_element_type is None:
                 return convert_element_type(dot_general(lhs, rhs, dimension_numbers, precision), out)
+    element = canonicalize_element_type(preferred_element_type)
+    precisions = canonicalize_precision(precision)
+    if precisions is not None and _names_float64(precision):
+        own = aval_of(lhs).dtype
+        wide = np.dtype(np.complex128 if dtypes.is_complex(own) else np.float64)
+        if dtypes.is_inexact(own) and {own, element or own} != {wide}:
+            lhs, rhs = convert_element_type(lhs, wide), convert_element_type(rhs, wide)
+            return convert_element_type(dot_general(lhs, rhs, dimension_numbers, precision), element or own)
     return dot_general_p.bind(
         lhs,
         rhs,
@@ -201,8 +209,8 @@ def dot_general(
             (as_ints(lhs_contract), as_ints(rhs_contract)),
             (as_ints(lhs_batch), as_ints(rhs_batch)),
         ),
-        precision=canonicalize_precision(precision),
-        preferred_element_type=canonicalize_element_type(preferred_element_type),
+        precision=precisions,
+        preferred_element_type=element,
     )
 
 
@@ -307,6 +315,14 @@ def _precision(given: Any) -> Precision:
             )
         )
     return found
+
+
+def _names_float64(precision: PrecisionLike) -> bool:
+    """Whether an algorithm is asked for that computes in float64, which no Precision says of narrower operands."""
+    given = config.state().default_matmul_precision if precision is None else precision
+    if isinstance(given, DotAlgorithm):
+        return np.dtype(np.float64) in map(dtypes.dtype, given[:3])
+    return str(given) == DotAlgorithmPreset.F64_F64_F64.name
 
 
 def canonicalize_element_type(dtype: Any) -> np.dtype[Any] | None:

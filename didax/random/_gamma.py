@@ -38,7 +38,7 @@ from didax.primitives.slicing import slice_axis
 from didax.primitives.threefry import threefry
 from didax.random._keys import child
 from didax.random._programs import compiled_program
-from didax.random._rejection import Proposal, transformed_rejection
+from didax.random._rejection import Proposal, rounds_while, transformed_rejection
 from didax.random._samplers import (
     arguments,
     common_shape,
@@ -209,7 +209,7 @@ def _rounds(step: Callable[..., Any], c: Any, d: Any, waiting: Any, keys: Any) -
     numbers, found).
     """
     start = (waiting, dnp.zeros_like(waiting), keys, keys, dnp.zeros_like(c), dnp.zeros_like(c))
-    return lax.while_loop(lambda state: dnp.any(state[0]), functools.partial(step, c, d), start)[-1]
+    return rounds_while(lambda state: state[0], functools.partial(step, c, d), start, keys)[-1]
 
 
 def _rounds_of_few(step: Callable[..., Any], c: Any, d: Any, waiting: Any, keys: Any, found: Any) -> Any:
@@ -448,7 +448,7 @@ def _count_arrivals(words: Any, lam: Any) -> Any:
         return child(key, 0), dnp.where(time < lam, count + 1, count), time - dnp.log(drawn.astype(lam.dtype))
 
     start = words, dnp.zeros_like(lam), dnp.zeros_like(lam)
-    count = lax.while_loop(lambda state: dnp.any(state[2] < lam), arrive, start)[1]
+    count = rounds_while(lambda state: state[2] < lam, arrive, start, words)[1]
     return dnp.where(lam == 0, 0, count - 1)
 
 
@@ -529,7 +529,7 @@ def _count_gaps(words: Any, n: Any, p: Any, fine: np.dtype[Any]) -> Any:
         return child(key, 1), count, used + dnp.maximum(dnp.ceil(dnp.log(drawn) / scale), 1)
 
     start = words, dnp.zeros_like(end), dnp.zeros_like(end)
-    count = lax.while_loop(lambda state: dnp.any(state[2] <= end), gap, start)[1]
+    count = rounds_while(lambda state: state[2] <= end, gap, start, words)[1]
     return dnp.maximum(count - 1, 0)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 import didax.numpy as dnp
 from didax import lax
+from didax.api.custom import custom_vmap
 from didax.core import dtypes, sharding
 from didax.core.avals import aval_of
 from didax.core.dims import is_symbolic
@@ -83,7 +84,29 @@ def transformed_rejection(
         return child(key, 0, 3), missing & ~accepted, dnp.where(accepted, k, found)
 
     start = words, dnp.zeros_like(like, bool) | is_wanted, dnp.zeros_like(like)
-    return lax.while_loop(lambda state: dnp.any(state[1]), round_, start)[2]
+    return rounds_while(lambda state: state[1], round_, start, words)[2]
+
+
+def rounds_while(is_missing: Callable[..., Any], round_: Callable[..., Any], start: Any, keys: Any) -> Any:
+    """Return the state after rounds, which go on while `is_missing(state)` says that an element waits.
+
+    Under vmap each element of the batch has rounds of its own, after which its key stands still. Generators other than
+    threefry draw for the whole batch from its first key, and would repeat themselves once that stands still: with them
+    the rounds go on for all while any element of the batch waits.
+    """
+    impl = impl_of(aval_of(keys).dtype)
+    in_any = dnp.any if impl is None or impl is threefry else _in_any_of_the_batch
+    return lax.while_loop(lambda state: in_any(is_missing(state)), round_, start)
+
+
+@custom_vmap
+def _in_any_of_the_batch(x: Any) -> Any:
+    return dnp.any(x)
+
+
+@_in_any_of_the_batch.def_vmap
+def _(axis_size: int, in_batched: list[bool], x: Any) -> tuple[Any, bool]:
+    return _in_any_of_the_batch(x), False
 
 
 class _Sweep(NamedTuple):

@@ -453,6 +453,29 @@ def test_entries_of_arrays_without_elements() -> None:
     assert sampled.tolist() == [0, 0]
 
 
+def test_entries_out_of_bounds_count_for_nothing_whatever_they_are() -> None:
+    """In products with dense arrays NaN and infinity, too; zero times NaN would be NaN."""
+    data, indices = dnp.array([np.nan, 1.0, np.inf]), dnp.array([[2, 0], [0, 1], [0, 2]])
+    a, v = sparse.BCOO((data, indices), shape=(2, 2)), dnp.array([1.0, 2.0])
+    assert (a @ v).tolist() == [2, 0] and (v @ a).tolist() == [0, 1]
+    assert (sparse.BCSR.from_bcoo(a) @ v).tolist() == [2, 0] and (a @ v[:, None]).tolist() == [[2], [0]]
+    slopes = dx.grad(lambda d, v: (sparse.BCOO((d, indices), shape=(2, 2)) @ v).sum(), (0, 1))(data, v)
+    assert [s.tolist() for s in slopes] == [[0, 2, 0], [0, 1]]
+
+
+def test_several_entries_without_sparse_axes_are_at_one_place() -> None:
+    a = sparse.BCOO(
+        (dnp.array([[1.0, -2.0]] * 2), dnp.zeros((2, 2, 0), int)), shape=(2,), unique_indices=True
+    )
+    assert (
+        not a.unique_indices
+        and not a.sum_duplicates(nse=3).unique_indices
+        and a.sum_duplicates().unique_indices
+    )
+    assert sparse.bcoo_extract(a.sum_duplicates(nse=3), dnp.array([5.0, 6.0])).todense().tolist() == [5, 6]
+    assert abs(a).todense().tolist() == [1, 1]
+
+
 def test_gathered_slices() -> None:
     x = made(Layout((4, 5), nse=6))
     rows = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))

@@ -13,6 +13,7 @@ import didax as dx
 import didax.numpy as dnp
 from didax import lax
 from didax.core import config, dtypes
+from didax.lax.dot import canonicalize_precision
 from didax.xla.text import Module
 from tests.checks import first
 
@@ -158,6 +159,10 @@ def test_algorithms_stand_for_precisions() -> None:
         if precision != "DEFAULT":
             assert f"{precision}" in by_option
             assert f"{precision}" in by_argument
+    for given in set(lax.DotAlgorithmPreset) - {lax.DotAlgorithmPreset.DEFAULT}:
+        with dx.default_matmul_precision(given.name):
+            by_option = canonicalize_precision(None) or (lax.Precision.DEFAULT,) * 2
+        assert by_option == canonicalize_precision(given), given
 
 
 def test_a_numpy_array_of_64_bits_beside_an_array_of_32() -> None:
@@ -201,7 +206,7 @@ def test_dot_algorithms_stand_for_precisions() -> None:
     x = np.ones((2, 2), "float32")
     for dtype, count, precision in (
         ("float32", 1, "HIGHEST"),
-        ("bfloat16", 3, "HIGH"),
+        ("bfloat16", 3, "HIGHEST"),
         ("bfloat16", 9, "HIGHEST"),
     ):
         algorithm = lax.DotAlgorithm(dtype, dtype, "float32", num_primitive_operations=count)
@@ -211,6 +216,29 @@ def test_dot_algorithms_stand_for_precisions() -> None:
     assert lax.DotAlgorithm("float16", "float16", "float32").precision() is lax.Precision.DEFAULT
     with pytest.raises(ValueError, match="rounds operands to floats, in 1, 3, 6 or 9 products"):
         lax.dot(x, x, precision=lax.DotAlgorithm("int8", "int8", "int32"))
+
+
+@pytest.mark.parametrize("dtype", first(["float32", "float16", "complex64"]))
+def test_an_algorithm_of_float64_computes_in_float64(dtype: str) -> None:
+    """By argument and by option, with the derivatives: (1 + h) (1 - h) - 1 is -h * h, which float32 rounds to 0."""
+    h = 2.0**-13 if dtype != "float16" else 2.0**-10
+    x, y = np.asarray([1 + h, 1], dtype), np.asarray([1 - h, -1], dtype)
+    algorithms = lax.DotAlgorithmPreset.F64_F64_F64, lax.DotAlgorithm("float32", "float32", "float64")
+    products = [lambda x, y, p=p: dnp.dot(x, y, precision=p) for p in (*algorithms, "F64_F64_F64")]
+
+    def by_option(x: Any, y: Any) -> Any:
+        with dx.default_matmul_precision("F64_F64_F64"):
+            return x @ y
+
+    for product in (*products, by_option):
+        for found in (product(x, dnp.asarray(y)), dx.jit(product)(x, y)):
+            assert found.dtype == dtype and found == -h * h
+        slopes = dx.grad(lambda x, y, f=product: f(x, y).real, argnums=(0, 1))(x, y)
+        assert (
+            [s.dtype for s in slopes] == [dtype, dtype] and (slopes[0] == y).all() and (slopes[1] == x).all()
+        )
+    wide = lax.dot(x, y, precision=algorithms[0], preferred_element_type="complex128")
+    assert wide.dtype == "complex128" and wide == -h * h
 
 
 @pytest.mark.cpu

@@ -520,3 +520,20 @@ def test_batches_of_right_hand_sides_do_not_repeat_the_matrices(dim, left_side):
         np.testing.assert_allclose(solved(given), wanted, rtol=1e-5, atol=1e-6)
         sizes = [x.aval.size for eqn in dx.make_jaxpr(solved)(given).jaxpr.eqns for x in eqn.invars]
         assert max(sizes) == b.size
+
+
+@pytest.mark.parametrize("dtype", first(["float32", "complex64"]))
+def test_determinants_of_one_and_two_rows_call_no_library(dtype):
+    for n in (1, 2):
+        x = np.random.default_rng(n).standard_normal((20, n, n)).astype(dtype)
+        x[0], x[1, 0], x[2, :, 0], x[3] = 0, 0, 0, 1
+        x[4] *= np.float32(1e25)
+        x[5, -1, 0] = np.nan
+        found = dx.jit(dnp.linalg.slogdet)(dnp.asarray(x))
+        others = np.delete(x, 5, 0).astype("complex128" if dtype[0] == "c" else "float64")
+        for y, z in zip(found, np.linalg.slogdet(others), strict=True):
+            np.testing.assert_allclose(np.delete(y, 5, 0), z, 1e-4, 1e-4)
+        assert np.isnan(found.logabsdet[5]) and found.sign.dtype == x.dtype
+        assert "custom_call" not in dx.jit(dnp.linalg.slogdet).lower(x[0]).as_text()
+    slopes = dx.jit(dx.grad(lambda a: dnp.linalg.slogdet(a).logabsdet))(x[10])
+    np.testing.assert_allclose(slopes, np.linalg.inv(x[10]).T, 1e-3)

@@ -18,6 +18,7 @@ from didax.core.jaxpr_parse import parse_jaxpr
 from didax.core.jaxpr_print import jaxpr_text
 from didax.extend.random import define_prng_impl
 from didax.primitives.rbg import RandomAlgorithm, rng_bit_generator_p
+from tests.checks import first
 
 pytestmark = pytest.mark.usefixtures("any_use_of_keys")
 
@@ -119,6 +120,22 @@ def test_nested_maps_are_those_of_jax(impl):
         assert np.array_equal(words(got), words(want))
     empty = random.split(random.key(1, impl=impl), 0)
     assert dx.vmap(random.bits)(empty).shape == (0,) and dx.vmap(random.split)(empty).shape == (0, 2)
+
+
+@pytest.mark.parametrize("impl", first(RBG))
+def test_draws_by_rejection_go_on_for_a_whole_batch(impl):
+    """The draws of a mapped round come from the first key, which is not to stand still when its element is done."""
+    keys = random.split(random.key(9, impl=impl), 2000)
+    draws = {
+        "poisson": (lambda k: random.poisson(k, 4.5), 4.5, 4.5),  # the first, because the others ran forever
+        "binomial": (lambda k: random.binomial(k, 10, 0.4), 4.0, 2.4),
+        "gamma": (lambda k: random.gamma(k, 2.5), 2.5, 2.5),
+        "many": (lambda k: random.poisson(k, 50.0), 50.0, 50.0),
+    }
+    for name, (draw, mean, variance) in draws.items():
+        mapped = dx.vmap(dx.vmap(draw))(keys.reshape(40, 50)) if name == "poisson" else dx.vmap(draw)(keys)
+        assert abs(float(mapped.mean()) - mean) < 5 * math.sqrt(variance / 2000), name
+        assert 0.8 < float(mapped.var()) / variance < 1.25, name
 
 
 @pytest.mark.parametrize("impl", RBG)

@@ -301,7 +301,10 @@ def test_distributions_of_vectors() -> None:
     cov, mean, x = (a @ a.T + np.eye(3)), RNG.normal(size=3), RNG.normal(size=(5, 3))
     with dx.enable_x64(True):
         wanted = scipy.stats.multivariate_normal.logpdf(x, mean, cov)
-        assert_close(stats.multivariate_normal.logpdf(x, mean, cov), wanted, 1e-10)
+        for singular in (None, False):
+            assert_close(stats.multivariate_normal.logpdf(x, mean, cov, singular), wanted, 1e-10)
+        with pytest.raises(NotImplementedError, match="allow_singular: True"):
+            stats.multivariate_normal.logpdf(x, mean, cov, allow_singular=True)
         wanted = scipy.stats.multivariate_normal.pdf(x, mean, 2.0)
         assert_close(stats.multivariate_normal.pdf(x, mean, 2.0), wanted, 1e-10)
         assert_close(

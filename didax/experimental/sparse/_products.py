@@ -29,6 +29,7 @@ from didax.experimental.sparse.bcoo import (
     enough,
     extract_at,
     in_bounds,
+    masked,
     take_columns,
 )
 from didax.lax.convolution import padtype_to_pads
@@ -195,6 +196,7 @@ def _dot_dense(lhs: BCOO, rhs: Any, numbers: Any, dtype: Any) -> Array:
 
     def product(data: Any, indices: Any, rhs: Any) -> Any:
         places = columns(indices)
+        data = masked(data, in_bounds(indices, lhs.sparse_shape))  # what is out of bounds may be NaN
         if not kept and sparse:  # entries add up over all places: one contraction
             rows = elements_at(rhs, tuple(places[i] for i in sparse))
             return lax.dot_general(data, rows, (((0,), (0,)), ((), ())), preferred_element_type=out.dtype)

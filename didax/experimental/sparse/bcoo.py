@@ -77,6 +77,8 @@ class BCOO(JAXSparse):
     ):
         super().__init__(args, shape=shape, indices_sorted=indices_sorted, unique_indices=unique_indices)
         _check(self.data, self.indices, self.shape)
+        if not self.n_sparse and self.nse > 1:  # all entries are at one place, and none is out of bounds
+            self.unique_indices = False
 
     nse: int = property(lambda self: self.indices.shape[-2])  # type: ignore[assignment]
     n_batch: int = property(lambda self: self.indices.ndim - 2)  # type: ignore[assignment]

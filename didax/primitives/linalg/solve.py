@@ -238,6 +238,8 @@ def _lower_pivots(ctx: FunctionContext, a: Value) -> list[Value]:
     """Whether the number of exchanges of rows is odd, and the diagonal of U."""
     from didax.primitives.linalg.small_systems import lower_small_pivots, pays  # on first need
 
+    if a.aval.shape[-1] and not may_exceed(a.aval.shape[-1], 2):
+        return lower_function(ctx, _pivots_of_two, [a])
     return lower_small_pivots(ctx, a) if pays(ctx, a.aval) else lower_function(ctx, _pivots, [a])
 
 
@@ -247,6 +249,22 @@ def _pivots(a: Any) -> Sequence[Any]:
     exchanged = ne(pivots, iota(INT32, shape, len(shape) - 1))
     count = reduce_sum(convert_element_type(exchanged, INT32), (len(shape) - 1,))
     return [eq(and_(count, 1), 1), diagonal(factors)]
+
+
+def _pivots_of_two(a: Any) -> Sequence[Any]:
+    """As `_pivots`, of one or two rows: in a loop, the call of LAPACK takes far longer. What is NaN stays NaN."""
+    shape, dtype = aval_of(a).shape, aval_of(a).dtype
+    batch, ndim = shape[:-2], len(shape)
+    if shape[-1] == 1:
+        return [full(batch, False, np.dtype(bool)), reshape(a, (*batch, 1))]
+    rows = [slice_axis(a, i, i + 1, ndim - 2) for i in range(2)]
+    upper, lower = ([reshape(slice_axis(row, i, i + 1, ndim - 1), batch) for i in range(2)] for row in rows)
+    odd = gt(abs_(lower[0]), abs_(upper[0]))
+    pivot, right = (where(odd, y, x) for x, y in zip(upper, lower, strict=True))
+    other, last = (where(odd, x, y) for x, y in zip(upper, lower, strict=True))
+    factor = div(other, where(eq(pivot, 0), full(batch, 1, dtype), pivot))
+    pivots = [reshape(x, (*batch, 1)) for x in (pivot, sub(last, mul(factor, right)))]
+    return [odd, concatenate(pivots, ndim - 2)]
 
 
 def _trace(a: Any) -> Any:

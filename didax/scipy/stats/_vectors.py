@@ -128,18 +128,20 @@ def multinomial_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
 @evaluated_whole
 @api_boundary
 def multivariate_normal_logpdf(
-    x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None
+    x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: bool | None = None
 ) -> Array:
     """Return the logarithm of the density of the normal distribution at x, whose last axis holds the vectors.
 
     `mean` and `cov`, matrices in the last two axes, broadcast against x; a scalar `cov` multiplies the identity, and
-    where `mean` is a scalar too, each element of x is a number by itself. NotImplementedError for `allow_singular`.
+    where `mean` is a scalar too, each element of x is a number by itself. A singular `cov` gives NaN.
+
+    Raises NotImplementedError for `allow_singular=True`.
 
     >>> from didax.scipy import stats
     >>> round(float(stats.multivariate_normal.logpdf(dnp.zeros(2), dnp.zeros(2), dnp.eye(2))), 4)
     -1.8379
     """
-    if allow_singular is not None:
+    if allow_singular:
         rule = "multivariate_normal needs regular covariances."
         fact = f"allow_singular: {allow_singular!r}"
         raise NotImplementedError(message(rule, fact, fix="Leave allow_singular out."))
