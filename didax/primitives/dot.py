@@ -282,8 +282,8 @@ class DotGeneral(BilinearContraction):
             return found
         if not x_batch and _sums_within_large(ctx, x, y, x_contract, y_contract):
             return _emit_turned(ctx, x, y, (x_contract, y_contract), precision, out)
-        if rows := _summed_rows(ctx, y, y_contract, y_batch):
-            y, _, y_batch = _merged(ctx, y, [rows], y_batch)
+        if rows := _summed_rows(ctx, y, tuple(y_contract), tuple(y_batch)):
+            y, _, _ = _merged(ctx, y, [rows], ())
             numbers = (x_contract, [y.aval.ndim - 1]), (x_batch, y_batch)
             merged = out.update(shape=(*out.shape[: -len(rows)], y.aval.shape[-2]))
             return ctx.reshape(_emit_dot(ctx, x, y, numbers, precision, merged), out.shape)
