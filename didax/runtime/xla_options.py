@@ -37,7 +37,7 @@ from didax.primitives.convert import convert_element_type_p, iota_p
 from didax.primitives.convolution import conv_general_dilated_p
 from didax.primitives.dot import dot_general_p, free_axes
 from didax.primitives.families import Elementwise
-from didax.primitives.gather import gather_p, scatter_add_p
+from didax.primitives.gather import gather_p, scatter_add_p, scatter_max_p, scatter_min_p, scatter_mul_p
 from didax.primitives.random_bits import random_bits_p
 from didax.primitives.select import select_n_p
 from didax.primitives.shape import broadcast_in_dim_p, reduce_sum_p, transpose_p
@@ -59,7 +59,8 @@ WAITING = 8  # values that are computed and still to be read
 _LOOPS = (scan_p, while_p)
 # Plain, but the loops that bring the axes of large arrays into order need the copies.
 _TURNING = (transpose_p, conv_general_dilated_p)
-_PLAIN = (conv_general_dilated_p, convert_element_type_p, iota_p, random_bits_p, scatter_add_p)
+_SCATTERS = (scatter_add_p, scatter_max_p, scatter_min_p, scatter_mul_p)
+_PLAIN = (conv_general_dilated_p, convert_element_type_p, iota_p, random_bits_p, *_SCATTERS)
 
 
 def options_for(jaxpr: Jaxpr) -> dict[str, Any]:

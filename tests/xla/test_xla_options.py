@@ -61,6 +61,13 @@ def test_what_counts_on_copies_keeps_them_sooner(f):
     assert chosen(lambda x: dnp.exp(x).sum(), np.ones(SMALL + 1, np.float32)) == NOT_UNROLLED
 
 
+@pytest.mark.cpu
+@pytest.mark.parametrize("method", ["add", "max", "min", "multiply"])
+def test_scatters_gain_nothing_by_copies(method):
+    x, at = np.ones(SMALL + 1, np.float32), np.zeros(SMALL + 1, np.int32)
+    assert chosen(lambda x: getattr(dnp.zeros(9).at[at], method)(x), x) == NOT_UNROLLED
+
+
 def rolled(x, axis=-1):
     return x + dnp.roll(x, 1, axis)
 
