@@ -168,9 +168,22 @@ def _is_of_small_arrays(eqn: Eqn, plain: int) -> bool:
 
 @cached_on_jaxpr
 def _is_stencil(jaxpr: Jaxpr) -> bool:
-    """Whether it joins or pads rows of many elements, as a step does that reads its neighbours."""
-    here = [_extends_rows(eqn) and not _is_at_most(STENCIL - 1, eqn.outvars[0]) for eqn in jaxpr.eqns]
-    return any(here) or any([_is_stencil(inner) for eqn in jaxpr.eqns for inner in eqn.jaxprs])
+    """Whether it joins or pads rows of many elements, or filters them, as a step does that reads its neighbours."""
+    here = [eqn for eqn in jaxpr.eqns if _extends_rows(eqn) or _filters(eqn)]
+    return any([not _is_at_most(STENCIL - 1, eqn.outvars[0]) for eqn in here]) or any(
+        [_is_stencil(inner) for eqn in jaxpr.eqns for inner in eqn.jaxprs]
+    )
+
+
+def _filters(eqn: Eqn) -> bool:
+    """Whether it is a convolution of one feature, which is a sum of shifted images."""
+    if eqn.primitive is not conv_general_dilated_p:
+        return False
+    window, (out_features, in_features, *_) = (
+        eqn.invars[1].aval.shape,
+        eqn.params["dimension_numbers"].rhs_spec,
+    )
+    return window[out_features] == window[in_features] == 1
 
 
 def _extends_rows(eqn: Eqn) -> bool:

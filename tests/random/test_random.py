@@ -440,6 +440,8 @@ def test_what_is_computed_of_random_numbers_is_computed_once():
     assert calls(lambda x: x + dnp.roll(x, 1)) == 1
     assert calls(lambda x: (dnp.sin(x), dnp.sin(x) * 3)) == 1
     assert calls(lambda x: x * dnp.sin(x) + x) == 0  # one loop reads it
+    assert calls(lambda x: dnp.ones((9, 64)) * (x + 1)) == 1  # each number is read nine times
+    assert calls(lambda x: dnp.ones((9, 64)) * x[0]) == 0
     gumbel = dx.jit(lambda key: nn.softmax(2 * random.gumbel(key, (8, 64)))).lower(KEY).as_text()
     assert "call @materialized" not in gumbel  # XLA's library takes logarithms with the sums
 

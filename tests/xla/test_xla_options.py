@@ -84,8 +84,12 @@ def test_rows_that_are_joined_keep_copies_sooner():
     assert chosen(lambda x: rolled(x, 0), np.ones((64, 65), np.float32)) == NOT_UNROLLED
 
 
+def filtered(x):
+    return x + lax.conv(x[None, None], np.ones((1, 1, 3, 3), np.float32), (1, 1), "SAME")[0, 0]
+
+
 @pytest.mark.cpu
-@pytest.mark.parametrize("step", [rolled, padded])
+@pytest.mark.parametrize("step", [rolled, padded, filtered])
 def test_loops_over_stencils_keep_copies_but_those_with_products_do_not(step):
     def loop(step, x):
         return lax.fori_loop(0, 50, lambda _, x: step(x), x)
