@@ -147,9 +147,9 @@ def drawn_again(jaxpr: Jaxpr) -> set[Var]:
 
     They are draws that several equations read, and what is computed of draws, element by element, and is read by
     several loops, or is stretched: a proposal that is summed and kept, a state whose neighbours the next step reads,
-    a number for each channel of an image. Of a chain of such values it is the last one that all of the loops read. What is computed of logarithms is left, because XLA hands
-    it, from them on, to its library with the sums that read it: in memory, a softmax of Gumbel's numbers took 1.6 times
-    as long.
+    a number for each channel of an image. Of a chain of such values it is the last one that all of the loops read. What
+    is computed of logarithms is left, because XLA hands it, from them on, to its library with the sums that read it: in
+    memory, a softmax of Gumbel's numbers took 1.6 times as long.
     """
     if not any(map(_draws, jaxpr.eqns)):
         return set()
