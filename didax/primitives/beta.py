@@ -72,7 +72,7 @@ from didax.primitives.gamma_quotients import (
     small_bend,
     sum_and_error,
 )
-from didax.primitives.narrow import in_float64, is_single
+from didax.primitives.narrow import by_size, in_float64, is_single
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reduce_sum_p
@@ -168,6 +168,24 @@ beta = composed(
     _beta,
     lambda t, y, a, b: mul(t, mul(y, digamma_drop(a, b))),
     lambda t, y, a, b: mul(t, mul(y, digamma_drop(b, a))),
+)
+
+
+def _rise_of_ways(k: Any, rest: Any) -> Any:
+    """digamma(rest + 1) - digamma(k + 1)."""
+    drop = digamma_drop(add(min_(k, rest), 1), abs_(sub(k, rest)))
+    return where(lt(k, rest), neg(drop), drop)
+
+
+# Binomial coefficients, for 0 <= k <= n.
+number_of_ways = composed(
+    "number_of_ways",
+    by_size(
+        lambda n, k: div(1, mul(_beta(add(sub(n, k), 1), add(k, 1)), add(n, 1))),
+        lambda n, k: double.value_of(double.number_of_ways(n, k)),
+    ),
+    lambda t, y, n, k: neg(mul(t, mul(y, digamma_drop(add(sub(n, k), 1), k)))),
+    lambda t, y, n, k: mul(t, mul(y, _rise_of_ways(k, sub(n, k)))),
 )
 betaln = composed(
     "betaln",

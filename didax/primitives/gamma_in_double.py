@@ -1,6 +1,7 @@
 """The gamma function, its quotients and powers of float32 numbers, by formulas in float64.
 
     gamma(x), beta(a, b), poch(z, m)     as in `gamma.py`, `beta.py` and `gamma_quotients.py`
+    number_of_ways(n, k)                 binomial coefficients, as in `beta.py`
     power_of_gamma(a, x), binomial(...)  the densities of `densities.py`, each as a `Power`
     digamma(x), trigamma(x)              the first two derivatives of log(Gamma(x))
 
@@ -188,6 +189,13 @@ def beta(a: Any, b: Any) -> tuple[Any, Power]:
     exponent = where(inverted, neg(size.exponent), size.exponent)
     limit = where(negative, like(math.inf, a), like(-math.inf, a))
     return sign, Power(where(endless, like(1, a), factor), where(endless, limit, exponent))
+
+
+def number_of_ways(n: Any, k: Any) -> Power:
+    """Gamma(n + 1) / (Gamma(k + 1) Gamma(n - k + 1)), for 0 <= k <= n."""
+    n, k, rest = [min_(x, like(1e39, x)) for x in (n, k, sub(n, k))]
+    inverse = _positive_beta(add(min_(k, rest), 1), add(max_(k, rest), 1), add(n, 2))
+    return Power(div(1, mul(inverse.factor, add(n, 1))), neg(inverse.exponent))
 
 
 def poch(over: Any, under: Any, difference: Any, lost: Any) -> tuple[Any, Power]:

@@ -8,7 +8,8 @@ numbers do not, so their arrays may be larger. Loops that are compiled as one fu
 their steps are repeated many times; where products with vectors are most of a step, it is faster without. Programs
 that work on many short rows need the copies: where the loop along a row is written out, LLVM vectorizes along another
 axis. They are compiled at LLVM's level 2, which makes fewer copies of long bodies. So are programs of large arrays that
-gather rows of some 64 elements, each of which level 3 copies one element at a time.
+gather rows of some 64 elements, each of which level 3 copies one element at a time. Rows that are joined or padded, as
+by the rolls of a stencil, need the copies, too.
 
 Of a program of elementwise operations XLA makes a kernel for each value that is read at several places, which computes
 again what comes before. A gradient has hundreds of such values, because its backward half reads the forward half. With
@@ -36,16 +37,17 @@ from didax.primitives.convert import convert_element_type_p, iota_p
 from didax.primitives.convolution import conv_general_dilated_p
 from didax.primitives.dot import dot_general_p, free_axes
 from didax.primitives.families import Elementwise
-from didax.primitives.gather import gather_p, scatter_add_p
+from didax.primitives.gather import gather_p, scatter_add_p, scatter_max_p, scatter_min_p, scatter_mul_p
 from didax.primitives.random_bits import random_bits_p
 from didax.primitives.select import select_n_p
 from didax.primitives.shape import broadcast_in_dim_p, reduce_sum_p, transpose_p
-from didax.primitives.slicing import pad_p
+from didax.primitives.slicing import concatenate_p, pad_p
 from didax.transforms.cache import cached_on_jaxpr
 from didax.xla.platforms import platform
 
 SMALL = 4096  # elements
 PLAIN = 32768  # elements, for what gains nothing by copies of the bodies of loops
+STENCIL = 1024  # elements that a step of a loop without products joins or pads
 PRODUCTS = 256  # multiplications in the products of a step, from which on a loop of one function gains, too
 SHORT = 8  # elements of a row, below which it is short: less than a vector
 MANY = 256  # elements, from which on short rows take microseconds
@@ -57,7 +59,8 @@ WAITING = 8  # values that are computed and still to be read
 _LOOPS = (scan_p, while_p)
 # Plain, but the loops that bring the axes of large arrays into order need the copies.
 _TURNING = (transpose_p, conv_general_dilated_p)
-_PLAIN = (conv_general_dilated_p, convert_element_type_p, iota_p, random_bits_p, scatter_add_p)
+_SCATTERS = (scatter_add_p, scatter_max_p, scatter_min_p, scatter_mul_p)
+_PLAIN = (conv_general_dilated_p, convert_element_type_p, iota_p, random_bits_p, *_SCATTERS)
 
 
 def options_for(jaxpr: Jaxpr) -> dict[str, Any]:
@@ -144,6 +147,12 @@ def _is_of_small_arrays(eqn: Eqn, plain: int) -> bool:
     is_one_function = eqn.primitive is one_function_p or (eqn.primitive in _LOOPS and is_small(eqn))
     if is_one_function and sum(map(_multiplications, eqn.jaxprs)) < PRODUCTS:
         return False
+    if (
+        eqn.primitive in _LOOPS
+        and any(map(_is_stencil, eqn.jaxprs))
+        and not sum(map(_multiplications, eqn.jaxprs))
+    ):
+        return False
     if inner := eqn.jaxprs:
         return all([_has_small_arrays(jaxpr, plain) for jaxpr in inner])
     if eqn.primitive is dot_general_p:
@@ -155,6 +164,35 @@ def _is_of_small_arrays(eqn: Eqn, plain: int) -> bool:
     if eqn.primitive in _TURNING:
         limit = PLAIN
     return all([_is_at_most(limit, x) for x in (*read, *eqn.outvars)])
+
+
+@cached_on_jaxpr
+def _is_stencil(jaxpr: Jaxpr) -> bool:
+    """Whether it joins or pads rows of many elements, or filters them, as a step does that reads its neighbours."""
+    here = [eqn for eqn in jaxpr.eqns if _extends_rows(eqn) or _filters(eqn)]
+    return any([not _is_at_most(STENCIL - 1, eqn.outvars[0]) for eqn in here]) or any(
+        [_is_stencil(inner) for eqn in jaxpr.eqns for inner in eqn.jaxprs]
+    )
+
+
+def _filters(eqn: Eqn) -> bool:
+    """Whether it is a convolution of one feature, which is a sum of shifted images."""
+    if eqn.primitive is not conv_general_dilated_p:
+        return False
+    window, (out_features, in_features, *_) = (
+        eqn.invars[1].aval.shape,
+        eqn.params["dimension_numbers"].rhs_spec,
+    )
+    return window[out_features] == window[in_features] == 1
+
+
+def _extends_rows(eqn: Eqn) -> bool:
+    """Whether elements are joined or padded along the last axis, so that a loop along it has a branch.
+
+    LLVM takes the branch out of the loop where it may write the loop out.
+    """
+    last = eqn.outvars[0].aval.ndim - 1
+    return eqn.primitive is pad_p or (eqn.primitive is concatenate_p and eqn.params["dimension"] == last)
 
 
 @cached_on_jaxpr
@@ -212,10 +250,10 @@ def _moved_operands(eqn: Eqn) -> list[Any]:
 def _is_plain(eqn: Eqn) -> bool:
     """Whether the loops of an equation are as fast where LLVM leaves them as they are.
 
-    Those of counts, which are sums of integers, and of padded arrays are not.
+    Those of counts, which are sums of integers, and of padded and joined rows are not.
     """
     primitive = eqn.primitive
     if primitive is reduce_sum_p:
         return not is_integer(eqn.invars[0].aval.dtype)
-    moves = primitive.moves_elements and primitive is not pad_p
+    moves = primitive.moves_elements and not _extends_rows(eqn)
     return moves or isinstance(primitive, Elementwise) or primitive in _PLAIN

@@ -32,7 +32,7 @@ from didax.primitives import fitted, hypergeometric, integrals, logarithmic
 from didax.primitives import gamma as _gamma
 from didax.primitives import special as loops
 from didax.primitives.gamma_quotients import poch as _poch
-from didax.primitives.narrow import by_size, bytes_in_float32, halves_in_float32
+from didax.primitives.narrow import bytes_in_float32, halves_in_float32
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
 from didax.scipy import _families as families
@@ -235,14 +235,6 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
     return dnp.where(n < 0, 0.0, dnp.where(small, 1.0, n) * gamma(argument))
 
 
-def _number_of_ways(n: Any, k: Any) -> Any:
-    return 1.0 / (beta(n - k + 1.0, k + 1.0) * (n + 1.0))
-
-
-# In float32 the beta function vanishes before its inverse overflows.
-_ways = by_size(_number_of_ways, _number_of_ways)
-
-
 @evaluated_whole
 @api_boundary
 @halves_in_float32
@@ -260,7 +252,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     N, k = [dnp.where(valid, x, 1.0) for x in (N, k)]
     N = N + k - 1.0 if repetition else N
     empty = (N < 0) | (N < k)  # then there is no way to choose
-    ways = _ways(dnp.where(empty, k, N), k)
+    ways = _beta.number_of_ways(dnp.where(empty, k, N), k)
     return dnp.where(valid, dnp.where(empty, dnp.where(k == 0, 1.0, 0.0), ways), 0.0)
 
 

@@ -30,7 +30,7 @@ from didax.core.rule_types import as_list, check_fit, check_kind, check_list, ch
 from didax.core.source import describe_function, follows_equations
 from didax.core.stack import on_new_stack, stack_is_low
 from didax.passes.memories import in_memories
-from didax.passes.outline import cut, kept_in_memory
+from didax.passes.outline import cut, drawn_again, kept_in_memory
 from didax.passes.physical import physical_jaxpr
 from didax.passes.simplify import simplify_jaxpr
 from didax.transforms.cache import on_clear
@@ -188,7 +188,7 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
     draws: set[Any] = set()
     kept: set[Any] = set()
     if ctx.module.on_one_cpu and not ctx.inlines:
-        draws, kept = _draws_read_twice(jaxpr), kept_in_memory(jaxpr)
+        draws, kept = drawn_again(jaxpr), kept_in_memory(jaxpr)
     for eqn in jaxpr.eqns:
         primitive = eqn.primitive
         if located:
@@ -221,25 +221,6 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
                 (env[v],) = materialized(ctx, [env[v]])
     ctx.place = outer
     return [read(x) for x in jaxpr.outvars]
-
-
-_FEW = 32  # numbers, which cost less than a call
-
-
-def _draws_read_twice(jaxpr: Jaxpr) -> set[Var]:
-    """Arrays of random numbers that several equations read: XLA would draw them again in each loop that reads them."""
-    reads = {
-        eqn.outvars[0]: 0
-        for eqn in jaxpr.eqns
-        if isinstance(inner := eqn.params.get("jaxpr"), Jaxpr)
-        and "length" not in eqn.params  # a loop's results are in memory
-        and len(eqn.outvars) == 1
-        and any([e.primitive.is_drawn for e in inner.eqns])
-    }
-    for eqn in jaxpr.eqns if reads else ():
-        for x in {x for x in eqn.invars if type(x) is Var}.intersection(reads):
-            reads[x] += 1
-    return {v for v, n in reads.items() if n > 1 and not is_symbolic(v.aval.size) and v.aval.size >= _FEW}
 
 
 def _place(path: str, eqn: Eqn) -> str:

@@ -91,6 +91,8 @@ ROWS = [
     Operation("trigamma", gamma.trigamma, wide(lambda x: special.polygamma(1, x)), draw((0.1, 20)), DTYPES, rtol=LOOSE),
     Operation("poch", gamma_quotients.poch, wide(special.poch), draw((0.5, 20), (0.5, 5)), ("float64",), rtol=CLOSE),
     Operation("beta", beta.beta, wide(special.beta), draw((1, 9), (1, 9)), ("float64",), rtol=CLOSE),
+    Operation("number_of_ways", beta.number_of_ways, wide(special.comb), draw((9, 20), (0.5, 8)), ("float64",),
+              rtol=CLOSE),
     Operation("beta_density", beta.beta_density, wide(stats_density), draw((0.3, 9), (0.3, 9), (0.05, 0.95)),
               ("float64",), rtol=CLOSE, second_order=False),
     Operation("log_poisson", densities.log_poisson, wide(lambda k, mu: k * np.log(mu) - mu - special.gammaln(k + 1)),

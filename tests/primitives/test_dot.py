@@ -37,6 +37,23 @@ def test_a_batch_moves_no_axis(axes, out_axis):
     assert np.array_equal(np.asarray(dx.vmap(lax.dot, axes)(*args))[3], X @ Y)
 
 
+@pytest.mark.cpu
+def test_rows_of_several_axes_are_a_matrix_for_xla():
+    """XLA would move the summed axis of the right operand before the others, in each call."""
+    draw = np.random.default_rng(0).standard_normal
+    for x_shape, y_shape, numbers, wanted in (
+        ((5,), (2, 3, 5), (((0,), (2,)), ((), ())), "a,bca->bc"),
+        ((4, 5), (2, 3, 5), (((1,), (2,)), ((), ())), "da,bca->dbc"),
+        ((4, 7, 5), (7, 2, 3, 5), (((2,), (3,)), ((1,), (0,))), "dna,nbca->ndbc"),
+    ):
+        x, y = draw(x_shape).astype("float32"), draw(y_shape).astype("float32")
+        product = dx.jit(lambda x, y, numbers=numbers: lax.dot_general(x, y, numbers))
+        (line,) = [line for line in product.lower(x, y).as_text().splitlines() if "dot_general" in line]
+        operand = line.rsplit("(", 1)[1].split(",")[1].split(")")[0]
+        assert operand.count("x") == len(numbers[1][0]) + 2, line
+        np.testing.assert_allclose(product(x, y), np.einsum(wanted, x, y), rtol=1e-5)
+
+
 def test_the_cotangents_of_a_matrix_product_move_no_axis():
     """x_bar = ct y^T and y_bar = x^T ct are each one dot_general."""
 

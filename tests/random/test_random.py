@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import didax as dx
-from didax import random
+import didax.numpy as dnp
+from didax import nn, random
 from didax.random import _programs, _samplers
 from tests.checks import assert_close, python_calls
 
@@ -425,6 +426,24 @@ def test_numbers_that_several_operations_read_are_drawn_once():
         False,
         False,
     ]
+
+
+@pytest.mark.cpu
+def test_what_is_computed_of_random_numbers_is_computed_once():
+    """XLA would draw again in each loop that reads what is computed of a draw."""
+
+    def calls(f):
+        text = dx.jit(lambda key: f(2 * random.normal(key, (64,)))).lower(KEY).as_text()
+        return text.count("call @materialized")
+
+    assert calls(lambda x: (x - x.mean()) / x.std()) == 1
+    assert calls(lambda x: x + dnp.roll(x, 1)) == 1
+    assert calls(lambda x: (dnp.sin(x), dnp.sin(x) * 3)) == 1
+    assert calls(lambda x: x * dnp.sin(x) + x) == 0  # one loop reads it
+    assert calls(lambda x: dnp.ones((9, 64)) * (x + 1)) == 1  # each number is read nine times
+    assert calls(lambda x: dnp.ones((9, 64)) * x[0]) == 0
+    gumbel = dx.jit(lambda key: nn.softmax(2 * random.gumbel(key, (8, 64)))).lower(KEY).as_text()
+    assert "call @materialized" not in gumbel  # XLA's library takes logarithms with the sums
 
 
 def test_numbers_that_several_operations_read_beside_an_operation_without_results(capfd):

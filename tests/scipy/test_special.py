@@ -228,6 +228,19 @@ def test_comb_of_float32_numbers_is_rounded_once_up_to_the_overflow() -> None:
     wanted = np.array([10, math.comb(515, 20), math.comb(7227, 11), math.comb(3550794, 6)], "float64")
     for evaluate in (special.comb, dx.jit(special.comb)):
         np.testing.assert_allclose(evaluate(n, k), wanted, rtol=1e-7)
+    assert special.comb(np.float32(math.inf), 3) == math.inf
+
+
+def test_comb_has_no_loops_and_has_derivatives_by_both_numbers() -> None:
+    """Of float32 numbers it is a formula in float64, without the loops of the beta function of float64 numbers."""
+    n, k = np.float32([[5.0, 30.0, 1e8], [2.0, 23.0, 2.0]])
+    assert "while" not in dx.jit(special.comb).lower(n, k).as_text()
+    psi = scipy.special.digamma
+    ways = scipy.special.comb(*np.float64([n, k]))
+    slopes = dx.grad(lambda n, k: special.comb(n, k).sum(), (0, 1))(n, k)
+    rest = n.astype("float64") - k
+    np.testing.assert_allclose(slopes[0], ways * (psi(rest + k + 1) - psi(rest + 1)), rtol=1e-6)
+    np.testing.assert_allclose(slopes[1], ways * (psi(rest + 1) - psi(k + 1.0)), rtol=1e-6)
 
 
 @pytest.mark.parametrize("order", ["forward", "reverse"])

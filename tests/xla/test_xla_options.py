@@ -62,6 +62,45 @@ def test_what_counts_on_copies_keeps_them_sooner(f):
 
 
 @pytest.mark.cpu
+@pytest.mark.parametrize("method", ["add", "max", "min", "multiply"])
+def test_scatters_gain_nothing_by_copies(method):
+    x, at = np.ones(SMALL + 1, np.float32), np.zeros(SMALL + 1, np.int32)
+    assert chosen(lambda x: getattr(dnp.zeros(9).at[at], method)(x), x) == NOT_UNROLLED
+
+
+def rolled(x, axis=-1):
+    return x + dnp.roll(x, 1, axis)
+
+
+def padded(x):
+    return x + dnp.pad(x, 1)[2:, 2:]
+
+
+@pytest.mark.cpu
+def test_rows_that_are_joined_keep_copies_sooner():
+    """A loop along such a row has a branch, of which LLVM rids the loop that it writes out."""
+    assert chosen(rolled, np.ones((64, 64), np.float32)) == NOT_UNROLLED
+    assert chosen(rolled, np.ones((64, 65), np.float32)) == {}
+    assert chosen(lambda x: rolled(x, 0), np.ones((64, 65), np.float32)) == NOT_UNROLLED
+
+
+def filtered(x):
+    return x + lax.conv(x[None, None], np.ones((1, 1, 3, 3), np.float32), (1, 1), "SAME")[0, 0]
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("step", [rolled, padded, filtered])
+def test_loops_over_stencils_keep_copies_but_those_with_products_do_not(step):
+    def loop(step, x):
+        return lax.fori_loop(0, 50, lambda _, x: step(x), x)
+
+    x = np.ones((40, 40), np.float32)
+    assert chosen(lambda x: loop(step, x), x) == {}
+    assert chosen(step, x) == NOT_UNROLLED
+    assert chosen(lambda x: loop(lambda x: dnp.tanh(step(x) @ x), x), x) == NOT_UNROLLED
+
+
+@pytest.mark.cpu
 def test_operands_of_convolutions_count():
     """XLA reorders their axes in loops of its own, which are faster if they are written out."""
     weights = np.ones((4, 4, 3, 3), np.float32)
