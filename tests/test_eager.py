@@ -12,7 +12,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
-from didax import lax, nn
+from didax import image, lax, nn
 from didax.api import whole_functions
 from didax.core import config
 from didax.core.primitive import Primitive
@@ -22,7 +22,7 @@ from didax.primitives.gamma import lgamma as lgamma_p
 from didax.runtime import eager, numpy_plans, program_plans
 from didax.runtime.array import as_concrete
 from didax.scipy import linalg as sla
-from didax.scipy import stats
+from didax.scipy import ndimage, stats
 from didax.xla import buffers
 from tests.checks import python_calls
 
@@ -223,6 +223,15 @@ WHOLE = {
     "pad": lambda x: dnp.pad(x, ((1, 0), (0, 2)), constant_values=1.5),
     "pad with a ramp": lambda x: dnp.pad(x, 1, mode="linear_ramp"),
     "linspace": lambda x: dnp.linspace(x[0], x[1], 5),
+    "geomspace": lambda x: dnp.geomspace(abs(x[0]) + 1, abs(x[1]) + 1, 4),
+    "logspace": lambda x: dnp.logspace(x[0] % 3, x[1] % 3, 4, endpoint=False),
+    "round": lambda x: dnp.round(x, 1),
+    "flip": dnp.flip,
+    "vander": lambda x: dnp.vander(x[0], 6),
+    "atleast_2d": lambda x: dnp.atleast_2d(x[0]),
+    "resize": lambda x: image.resize(x, (5, 2), "cubic"),
+    "resize to the nearest": lambda x: image.resize(x, (5, 2), "nearest"),
+    "map_coordinates": lambda x: ndimage.map_coordinates(x, [x[0] % 3, x[1] % 3], 1, mode="wrap"),
     "fftshift": dnp.fft.fftshift,
     "tile": lambda x: lax.tile(x, (2, 1)),
     "mode": lambda x: stats.mode(x).mode,
@@ -246,6 +255,8 @@ LINEAR = {
     "expm": sla.expm,  # with a rule of NumPy
     "sqrtm": sla.sqrtm,
     "pinv": dnp.linalg.pinv,
+    "eigvals": dnp.linalg.eigvals,
+    "poly": lambda x: dnp.poly(x[0]),
     "rsf2csf": lambda x: sla.rsf2csf(x, x)[0],  # with a loop, which is a program
     "polar": lambda x: sla.polar(x)[1],
     "qdwh": lambda x: lax.linalg.qdwh(x.astype("float32"))[0],  # with a loop of many steps
@@ -303,6 +314,17 @@ def test_a_function_evaluated_as_a_whole_is_few_python_calls(monkeypatch: pytest
     assert python_calls(lambda: dnp.ldexp(x, integers)) <= 14
     assert python_calls(lambda: dnp.vander(x[0])) - python_calls(lambda: x[0]) <= 10
     assert python_calls(lambda: dnp.clip(x, 0.0, 1.0)) <= 9
+    assert python_calls(lambda: image.resize(x, (5, 2), "linear")) <= 16
+    assert python_calls(lambda: dnp.geomspace(x[0] + 1, x[1] + 1, 4)) <= 90
+    limits = {
+        dnp.round: 9,
+        dnp.flip: 9,
+        dnp.atleast_3d: 9,
+        lambda x: ndimage.map_coordinates(x, [x, x], 1): 45,
+    }
+    limits |= {lambda x: dnp.poly(dnp.ravel(x)): 46}
+    for f, limit in limits.items():
+        assert python_calls(f, x) <= limit, f.__name__
     order = dnp.argsort(x, 1)
     assert python_calls(lambda: dnp.take_along_axis(x, order, 1)) <= 17
     assert python_calls(lambda: dnp.pad(x, 1)) <= 15

@@ -397,6 +397,7 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
     return rad2deg(result) if deg else result
 
 
+@evaluated_whole
 @array_function
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """Round to the given number of decimals, halves to the even neighbour.

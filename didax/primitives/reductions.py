@@ -12,6 +12,7 @@ every prefix.
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -182,6 +183,7 @@ class LogicalReduction(Reduction):
 # XLA 0.06.
 
 _FLOAT32 = np.dtype(np.float32)
+_count = inspect.unwrap(np.count_nonzero)  # without NumPy's search for arrays of other libraries
 _LANES = (32, 16, 8)  # several vectors, which hide each other's latency
 _ODD_LANES = sorted(range(10, 51), key=lambda n: abs(n - 25))
 _HEIGHTS = range(32, 7, -1)  # rows of a block
@@ -343,7 +345,7 @@ def sign_zeros(out: Any, x: Any, ufunc: np.ufunc, any_of: Callable[[Any], Any]) 
 
     `any_of` reduces a mask of `x` to the shape of `out`.
     """
-    if np.count_nonzero(out) == out.size or not dtypes.is_float(x.dtype):  # no extremum is a zero
+    if _count(out) == out.size or not dtypes.is_float(x.dtype):  # no extremum is a zero
         return out
     wins = 0.0 if ufunc is np.maximum else -0.0
     found = any_of((x == 0) & (np.signbit(x) == np.signbit(wins)))

@@ -163,6 +163,10 @@ class Rev(LinearUnary):
     def eager(self, x: Any, *, dimensions: tuple[int, ...]) -> Any:
         return np.flip(x, dimensions)
 
+    def eager_text(self, source: Any, names: Any, avals: Any, *, dimensions: tuple[int, ...]) -> str | None:
+        steps = tuple([slice(None, None, -1 if i in dimensions else None) for i in range(avals[0].ndim)])
+        return f"{names[0]}[{source.given(steps)}]" if steps else None
+
     def lower(self, ctx: Any, x: Any, *, dimensions: tuple[int, ...]) -> Any:
         return (
             ctx.emit(f"stablehlo.reverse {x}, dims = {list(dimensions)} : {x.type}", x.aval)

@@ -29,6 +29,7 @@ LINALG = {
     "pinv of a Hermitian one": lambda x: linalg.pinv(x, hermitian=True),
     "convolve": lambda x: [dnp.convolve(x.ravel(), x[0], mode) for mode in ("full", "same", "valid")],
     "correlate": lambda x: [dnp.correlate(x[0, :2], x.ravel(), mode) for mode in ("full", "same", "valid")],
+    "poly": lambda x: dnp.poly(x[0]),
     "lstsq": lambda x: linalg.lstsq(x[:, :2], x[:, 2]),
 }
 MATRICES = {
