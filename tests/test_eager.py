@@ -314,6 +314,7 @@ def test_a_function_evaluated_as_a_whole_is_few_python_calls(monkeypatch: pytest
     assert python_calls(lambda: dnp.ldexp(x, integers)) <= 14
     assert python_calls(lambda: dnp.vander(x[0])) - python_calls(lambda: x[0]) <= 10
     assert python_calls(lambda: dnp.clip(x, 0.0, 1.0)) <= 9
+    assert python_calls(lambda: lax.dynamic_index_in_dim(x, 1)) <= 58
     assert python_calls(lambda: image.resize(x, (5, 2), "linear")) <= 16
     assert python_calls(lambda: dnp.geomspace(x[0] + 1, x[1] + 1, 4)) <= 90
     limits = {
