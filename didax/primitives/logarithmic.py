@@ -263,7 +263,7 @@ _count = inspect.unwrap(np.count_nonzero)  # without NumPy's search for arrays o
 def _excess_eager(x: Any, y: Any) -> Any:
     difference = np.subtract(x, y)
     if _count(difference == difference) == difference.size:  # no infinity meets its equal
-        return difference
+        return difference + x.dtype.type(0)  # -0.0 - 0.0 is 0.0, too
     return np.where(x == y, x.dtype.type(0), difference)
 
 
