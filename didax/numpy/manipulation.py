@@ -314,7 +314,6 @@ def _at_least(name: str, args: tuple[Any, ...], grow: Any) -> Any:
     return outs[0] if len(outs) == 1 else outs
 
 
-@evaluated_whole
 @array_function
 def atleast_1d(*arys: ArrayLike) -> Any:
     """Return arrays with at least one axis: a scalar becomes a vector. Several arguments give a list.
