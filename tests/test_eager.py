@@ -12,16 +12,17 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
-from didax import lax, nn
+from didax import image, lax, nn
 from didax.api import whole_functions
 from didax.core import config
 from didax.core.primitive import Primitive
+from didax.primitives import numpy_rules
 from didax.primitives.elementwise import add, exp, mul, sin
 from didax.primitives.gamma import lgamma as lgamma_p
 from didax.runtime import eager, numpy_plans, program_plans
 from didax.runtime.array import as_concrete
 from didax.scipy import linalg as sla
-from didax.scipy import stats
+from didax.scipy import ndimage, stats
 from didax.xla import buffers
 from tests.checks import python_calls
 
@@ -222,6 +223,15 @@ WHOLE = {
     "pad": lambda x: dnp.pad(x, ((1, 0), (0, 2)), constant_values=1.5),
     "pad with a ramp": lambda x: dnp.pad(x, 1, mode="linear_ramp"),
     "linspace": lambda x: dnp.linspace(x[0], x[1], 5),
+    "geomspace": lambda x: dnp.geomspace(abs(x[0]) + 1, abs(x[1]) + 1, 4),
+    "logspace": lambda x: dnp.logspace(x[0] % 3, x[1] % 3, 4, endpoint=False),
+    "round": lambda x: dnp.round(x, 1),
+    "flip": dnp.flip,
+    "vander": lambda x: dnp.vander(x[0], 6),
+    "atleast_2d": lambda x: dnp.atleast_2d(x[0]),
+    "resize": lambda x: image.resize(x, (5, 2), "cubic"),
+    "resize to the nearest": lambda x: image.resize(x, (5, 2), "nearest"),
+    "map_coordinates": lambda x: ndimage.map_coordinates(x, [x[0] % 3, x[1] % 3], 1, mode="wrap"),
     "fftshift": dnp.fft.fftshift,
     "tile": lambda x: lax.tile(x, (2, 1)),
     "mode": lambda x: stats.mode(x).mode,
@@ -245,6 +255,8 @@ LINEAR = {
     "expm": sla.expm,  # with a rule of NumPy
     "sqrtm": sla.sqrtm,
     "pinv": dnp.linalg.pinv,
+    "eigvals": dnp.linalg.eigvals,
+    "poly": lambda x: dnp.poly(x[0]),
     "rsf2csf": lambda x: sla.rsf2csf(x, x)[0],  # with a loop, which is a program
     "polar": lambda x: sla.polar(x)[1],
     "qdwh": lambda x: lax.linalg.qdwh(x.astype("float32"))[0],  # with a loop of many steps
@@ -293,6 +305,27 @@ def test_a_function_evaluated_as_a_whole_is_few_python_calls(monkeypatch: pytest
         assert python_calls(f, x) <= limit, f.__name__
     integers = x.astype("int32")
     assert python_calls(lambda: dnp.gcd(integers, integers)) <= 18
+    assert python_calls(lambda: integers + 1) <= 31  # the limits of a dtype are not computed anew
+    assert python_calls(lambda: integers // 2) <= 38
+    # Slices, bits of another dtype, powers and broadcasts are none, either; nor are floats among the arguments.
+    limits = {nn.log_softmax: 10, nn.standardize: 10, dnp.gradient: 11, dnp.frexp: 11, dnp.max: 9}
+    for f, limit in limits.items():
+        assert python_calls(f, x) <= limit, f.__name__
+    assert python_calls(lambda: dnp.ldexp(x, integers)) <= 14
+    assert python_calls(lambda: dnp.vander(x[0])) - python_calls(lambda: x[0]) <= 10
+    assert python_calls(lambda: dnp.clip(x, 0.0, 1.0)) <= 9
+    assert python_calls(lambda: lax.dynamic_index_in_dim(x, 1)) <= 58
+    assert python_calls(lambda: image.resize(x, (5, 2), "linear")) <= 16
+    assert python_calls(lambda: dnp.geomspace(x[0] + 1, x[1] + 1, 4)) <= 90
+    limits = {
+        dnp.round: 9,
+        dnp.flip: 9,
+        dnp.atleast_3d: 9,
+        lambda x: ndimage.map_coordinates(x, [x, x], 1): 45,
+    }
+    limits |= {lambda x: dnp.poly(dnp.ravel(x)): 46}
+    for f, limit in limits.items():
+        assert python_calls(f, x) <= limit, f.__name__
     order = dnp.argsort(x, 1)
     assert python_calls(lambda: dnp.take_along_axis(x, order, 1)) <= 17
     assert python_calls(lambda: dnp.pad(x, 1)) <= 15
@@ -316,6 +349,73 @@ def test_a_function_evaluated_as_a_whole_is_few_python_calls(monkeypatch: pytest
         assert python_calls(f, x) <= limit, f.__name__
     assert python_calls(lambda: x.at[1].set(0.0)) <= 26
     assert python_calls(dx.jit(lambda x: x + 1), np.ones(3, "float32")) <= 33  # an argument of NumPy
+
+
+CORNERS = [
+    np.nan,
+    np.inf,
+    -np.inf,
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.5,
+    -2.5,
+    1e-45,
+    3e9,
+    -3e9,
+    2.0**31,
+    8388609.0,
+]
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_rules_for_constants_give_the_bits_of_the_rules(dtype: str):
+    """What a rule comes down to for a constant operand, and where its rare cases do not occur."""
+    numbers = np.nan_to_num(CORNERS) % 100 - 7 if dtype == "int32" else np.array(CORNERS)
+    x = np.repeat(numbers.astype(dtype), len(numbers))
+    y = np.tile(numbers.astype(dtype), len(numbers))
+    for rule in (numpy_rules.maximum, numpy_rules.minimum, numpy_rules.divide, numpy_rules.remainder):
+        if dtype != "int32" and rule in (numpy_rules.divide, numpy_rules.remainder):
+            continue
+        want = rule(x, y)
+        for a, b, z in zip(x, y, want, strict=True):
+            for operands in ([np.asarray(a), None], [None, np.asarray(b)], [None, None]):
+                known = numpy_rules.of_constants(rule, operands)(a[None], b[None])
+                assert known.tobytes() == z[None].tobytes(), (rule, a, b, operands)
+    if dtype != "int32":
+        both_zero = (x == 0) & (y == 0)
+        assert not np.signbit(numpy_rules.maximum(x, y))[both_zero & ~(np.signbit(x) & np.signbit(y))].any()
+        assert np.signbit(numpy_rules.minimum(x, y))[both_zero & (np.signbit(x) | np.signbit(y))].all()
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_halves_are_rounded_away_from_zero(dtype: str):
+    halves = np.arange(-9, 10).astype(dtype) / 2
+    large = np.array([2.0**k + d for k in (21, 22, 23, 24, 51, 52, 53) for d in (-0.5, 0, 0.5, 1)], dtype)
+    x = np.concatenate([halves, large, np.nextafter(halves, 9), np.nextafter(halves, -9)])
+    x = np.concatenate([x.astype(dtype), np.array([np.nan, np.inf, -np.inf, -0.0, 1e30], dtype)])
+    whole = np.trunc(x)
+    want = np.where(abs(x - whole) >= 0.5, whole + np.copysign(1, x), np.copysign(whole, x))
+    assert numpy_rules.round_away_from_zero(x).tobytes() == want.astype(dtype).tobytes()
+
+
+def test_broadcasts_are_left_to_numpy_where_a_result_is_not_one():
+    x = dnp.asarray([[1.0, 2.0], [3.0, 5.0]])
+    for f in (
+        lambda x: dx.lax.sub(x, dx.lax.broadcast_in_dim(x[0], (2, 2), (0,))),
+        lambda x: dx.lax.broadcast_in_dim(x[0], (2, 2), (0,)),
+        lambda x: dx.lax.add(*[dx.lax.broadcast_in_dim(x[:1], (3, 1, 2), (1, 2))] * 2),
+        lambda x: dx.lax.select(x > 2, dx.lax.broadcast_in_dim(x[0], (2, 2), (1,)), x),
+    ):
+        compute = whole_functions.by_numpy(lambda x, f=f: [f(x)], [x.aval])
+        assert compute is not None
+        (found,) = compute(np.asarray(x))
+        assert found.shape == f(x).shape and np.array_equal(found, f(x))
 
 
 @pytest.mark.cpu

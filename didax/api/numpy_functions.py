@@ -48,16 +48,17 @@ def computed_by(
     admits: Callable[[Sequence[ShapedArray]], bool] = lambda avals: True,
     *,
     of_weak_types: bool = False,
+    in_jax: bool = False,
 ) -> Callable[[F], F]:
     """Decorate a function of arrays, with plain keywords, that `rule` computes of NumPy values of the same dtypes.
 
     `admits` says of which types the rule knows. Their dtypes are NumPy's own, and they are weak only where the function
-    gives the same `of_weak_types`, results of strong types.
+    gives the same `of_weak_types`, results of strong types. `in_jax` asks the rule under `as_in_jax`, too.
     """
 
     def is_for(args: Sequence[Any], params: dict[str, Any]) -> bool:
         avals = [x.aval for x in args]
-        return _may_ask(avals, params, of_weak_types) and admits(avals)
+        return _may_ask(avals, params, of_weak_types, in_jax) and admits(avals)
 
     def decorate(f: F) -> F:
         @functools.wraps(f)
@@ -78,18 +79,12 @@ def computed_by(
     return decorate
 
 
-def chooses_by_values() -> None:
-    """To be called by a function that does otherwise where it sees values: calls of it are not evaluated as a whole."""
-    if _get_current() is staged_whole.get():
-        raise Declined
-
-
-def _may_ask(avals: Sequence[ShapedArray], params: dict[str, Any], of_weak_types: bool) -> bool:
-    """Whether a rule may be asked: under `as_in_jax` eager and compiled digits have to be the same."""
+def _may_ask(avals: Sequence[ShapedArray], params: dict[str, Any], of_weak_types: bool, in_jax: bool) -> bool:
+    """Whether a rule may be asked: under `as_in_jax` eager and compiled digits are mostly to be the same."""
     return (
         all([a.dtype.isbuiltin == 1 and (of_weak_types or not a.weak_type) for a in avals])
         and all([type(x) in _PLAIN for x in params.values()])
-        and not config.state().as_in_jax
+        and (in_jax or not config.state().as_in_jax)
     )
 
 

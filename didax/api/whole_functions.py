@@ -17,8 +17,10 @@ does not look. Read next: `numpy_functions.py`, what NumPy computes in one go; `
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+from math import copysign
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -37,6 +39,9 @@ from didax.primitives.call import jit_p
 from didax.primitives.control_flow.common import LoopPrimitive
 from didax.primitives.control_flow.linear_solve import linear_solve_p
 from didax.primitives.custom.call import rules_call_p
+from didax.primitives.numpy_rules import of_constants
+from didax.primitives.select import select_n_p
+from didax.primitives.shape import broadcast_in_dim_p
 from didax.runtime.array import ConcreteArray, as_concrete
 from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, on_cpu, run_quietly
 from didax.transforms.cache import on_clear
@@ -53,6 +58,7 @@ _LISTS = frozenset({list, tuple})
 _ITEMS_MAX = 16  # of a list among the arguments
 _CONSTANT_MAX = 1024  # elements of a result that is the same for all calls of a kind
 _AS_WRITTEN = object()  # what is remembered of calls that stay as they are written
+_RESULTS = re.compile(r"y\d+_\d+")
 _get_current = current_trace_var.get
 _remembered: dict[Any, Any] = {}  # by kind of call: how many there were, then a `_Whole` or `_AS_WRITTEN`
 on_clear(_remembered.clear)
@@ -99,7 +105,7 @@ def _kind_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[
     key: list[Any] = [config.state(), *kwargs]
     values: list[Any] = []
     for x in (*args, *kwargs.values()) if kwargs else args:
-        kind = cast("type[Any]", type(x))
+        kind: Any = type(x)  # pyright: ignore[reportUnknownVariableType]  # a cast would be a call
         if kind is ConcreteArray:
             if x.committed or x.aval.size > NUMPY_MAX_ELEMENTS:
                 return None
@@ -108,15 +114,13 @@ def _kind_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[
             values.append(x.host_value() if value is None else value)
         elif kind in _PLAIN:
             key += (kind, x)
+        elif kind is float and x == x:
+            key += (kind, x, x == 0 and copysign(1.0, x))
         elif kind is float or kind is complex:
             key += (kind, exact(x))
-        elif kind is tuple and all([type(i) is int for i in cast("tuple[Any, ...]", x)]):
+        elif kind is tuple and all([type(i) is int for i in x]):
             key += (kind, x)
-        elif (
-            kind not in _LISTS
-            or len(cast("list[Any]", x)) > _ITEMS_MAX
-            or (inner := _kind_of_call(x, {})) is None
-        ):
+        elif kind not in _LISTS or len(x) > _ITEMS_MAX or (inner := _kind_of_call(x, {})) is None:
             return None
         else:
             key += (kind, inner[0])
@@ -232,7 +236,7 @@ def _of_jaxpr(jaxpr: Jaxpr, captured: Sequence[Any], tree: Any) -> _Whole | None
     source, arguments = _Source(), jaxpr.invars[len(captured) :]
     names: dict[Any, str] = {x: f"x{i}" for i, x in enumerate(arguments)}
     names |= {
-        x: source.given(as_concrete(y).host_value()) for x, y in zip(jaxpr.invars, captured, strict=False)
+        x: source.literal(as_concrete(y).host_value()) for x, y in zip(jaxpr.invars, captured, strict=False)
     }
     if not _write(source, jaxpr, names):
         return None
@@ -284,6 +288,7 @@ class _Source:
         self.scope: dict[str, Any] = {}  # what the function refers to, by name
         self.lines: list[str] = []
         self.known: dict[Any, list[str]] = {}  # the results of operations, by rule, operands and parameters
+        self.narrow: dict[str, str] = {}  # the operands of broadcasts, with axes of length 1, by results
         self.runs_programs = False
 
     def given(self, value: Any) -> str:
@@ -309,37 +314,80 @@ class _Source:
 
     def call(self, rule: Callable[..., Any], operands: list[str], eqn: Eqn) -> list[str]:
         """The names of the results of an operation."""
-        key = (*operands, application_key(eqn.primitive, tuple([x.aval for x in eqn.invars]), eqn.params))
+        primitive, avals = eqn.primitive, [x.aval for x in eqn.invars]
+        key = (*operands, application_key(primitive, tuple(avals), eqn.params))
         if (results := self.known.get(key)) is not None:
             return results
-        if all([name[0] == "c" for name in operands]):
-            found = run_quietly(rule, [self.scope[name] for name in operands], eqn.params)
-            results = [self.given(y) for y in (found if eqn.primitive.multiple_results else [found])]
+        constants = [self.scope[name] if name[0] == "c" else None for name in operands]
+        if all([x is not None for x in constants]):
+            found = run_quietly(rule, constants, eqn.params)
+            results = list(map(self.literal, found if primitive.multiple_results else [found]))
         else:
-            results = [f"y{len(self.lines)}_{i}" for i in range(len(eqn.outvars))]
-            comma = "," if eqn.primitive.multiple_results else ""
-            text = None
-            if eqn.primitive.eager_text is not None:
-                text = eqn.primitive.eager_text(self, operands, [x.aval for x in eqn.invars], **eqn.params)
+            rule, text = of_constants(rule, constants), None
+            if type(rule) is np.ufunc or primitive is select_n_p:
+                operands = self.before_broadcast(operands, avals, eqn.outvars[0].aval.shape)
+            if primitive.eager_text is not None:
+                text = primitive.eager_text(self, operands, avals, **eqn.params)
             if text is None:
                 params = [f"{name}={self.given(value)}" for name, value in eqn.params.items()]
                 text = f"{self.given(rule)}({', '.join([*operands, *params])})"
+            results = [f"y{len(self.lines)}_{i}" for i in range(len(eqn.outvars))]
+            comma = "," if primitive.multiple_results else ""
             self.lines.append(f"{', '.join(results)}{comma} = {text}")
+            if primitive is broadcast_in_dim_p:
+                self.narrow[results[0]] = self.narrowed(operands[0], avals[0], **eqn.params)
         self.known[key] = results
         return results
+
+    def line(self, text: str) -> str:
+        """The name of the value of an expression."""
+        if text not in self.known:
+            self.known[text] = [f"y{len(self.lines)}_0"]
+            self.lines.append(f"y{len(self.lines)}_0 = {text}")
+        return self.known[text][0]
+
+    def narrowed(
+        self, name: str, aval: ShapedArray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+    ) -> str:
+        """The name of what NumPy broadcasts by itself to the result of `broadcast_in_dim`."""
+        lengths = [1] * len(shape)
+        for n, axis in zip(aval.shape, broadcast_dimensions, strict=True):
+            lengths[axis] = n
+        return (
+            name
+            if tuple(lengths[len(shape) - aval.ndim :]) == aval.shape
+            else self.line(f"{name}.reshape({lengths})")
+        )
+
+    def before_broadcast(
+        self, operands: list[str], avals: Sequence[ShapedArray], shape: tuple[int, ...]
+    ) -> list[str]:
+        """The operands without their broadcasts, where another one gives the result its shape."""
+        is_full = [
+            name not in self.narrow and x.shape == shape for name, x in zip(operands, avals, strict=True)
+        ]
+        return [self.narrow.get(name, name) for name in operands] if any(is_full) else operands
 
     def copied(self, name: str) -> str:
         """The name of a copy, for each call, of a small constant that is a result; another name as it is."""
         if not name.startswith("c") or self.scope[name].size > _CONSTANT_MAX:
             return name
-        copy = f"y{len(self.lines)}_0"
-        self.lines.append(f"{copy} = {name}.copy()")
-        return copy
+        return self.line(f"{name}.copy()")
+
+    def needed(self, outs: Sequence[str]) -> list[str]:
+        """The lines that these results need; broadcasts may be left that none does."""
+        names, lines = set(outs), list[str]()
+        for line in reversed(self.lines):
+            results, text = line.split(" = ", 1)
+            if not names.isdisjoint(_RESULTS.findall(results)):
+                names.update(_RESULTS.findall(text))
+                lines.append(line)
+        return lines[::-1]
 
     def function(self, arguments: int, outs: list[str]) -> Callable[..., list[Any]]:
         """The function that returns the list of these results."""
         head = f"def compute({', '.join([f'x{i}' for i in range(arguments)])}):"
-        exec("\n    ".join([head, *self.lines, f"return [{', '.join(outs)}]"]), self.scope)
+        exec("\n    ".join([head, *self.needed(outs), f"return [{', '.join(outs)}]"]), self.scope)
         return self.scope["compute"]
 
 

@@ -113,8 +113,13 @@ def aval_of(x: Any) -> ShapedArray:
     return aval if type(aval) is ShapedArray else _aval_of_other(x)
 
 
+def aval_of_scalar(kind: type) -> ShapedArray:
+    """The abstract value of Python scalars of a type, which is one of `PYTHON_SCALARS`."""
+    return _python_scalars[config.state().enable_x64][kind]
+
+
 def _aval_of_other(x: Any) -> ShapedArray:
-    kind = cast(Any, type(x))
+    kind: Any = type(x)  # pyright: ignore[reportUnknownVariableType]  # a cast would be a call
     found = _python_scalars[config.state().enable_x64].get(kind) or _numpy_scalars.get(kind)
     if found is not None:
         return found

@@ -405,11 +405,11 @@ def numpy_scalar(x: complex, dtype: DType) -> "np.generic[Any]":
     if kind == "x":  # raises: no number is such an element
         join(default_dtype(cast("type[Any]", type(x))), True, dtype, False)
     if kind in "iu":
-        info = ml_dtypes.iinfo(dtype)
-        if not info.min <= x.real <= info.max:  # NaN is in no range
+        least, greatest = integer_limits(dtype)
+        if not least <= x.real <= greatest:  # NaN is in no range
             what = "integer" if isinstance(x, int) else type(x).__name__
             rule = "A Python number must fit the integer dtype it takes."
-            facts = f"{what}: {x}, dtype: {dtype.name} ({info.min} to {info.max})"
+            facts = f"{what}: {x}, dtype: {dtype.name} ({least} to {greatest})"
             fix = "Use a wider dtype (enable_x64 widens the default), or a float."
             raise OverflowError(message(rule, facts, fix=fix))
     elif kind == "f" and type(x) is int:
@@ -645,3 +645,10 @@ def iinfo(int_type: DTypeLike) -> ml_dtypes.iinfo:
     (-8, 255)
     """
     return ml_dtypes.iinfo(exact_dtype(int_type))
+
+
+@functools.cache
+def integer_limits(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest integer of a dtype; `iinfo` makes an object that computes them."""
+    info = ml_dtypes.iinfo(dtype)
+    return int(info.min), int(info.max)

@@ -16,6 +16,7 @@ import numpy as np
 
 import didax.numpy as dnp
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.dims import as_length, is_symbolic, max_dim, may_exceed
 from didax.core.errors import ArgumentError, ConcretizationTypeError, message
@@ -130,6 +131,7 @@ def _real(x: Array) -> Array:
     return x.astype(inexact(x.dtype, x.weak_type)[0])
 
 
+@evaluated_whole
 @array_function
 def scale_and_translate(
     image: ArrayLike,
@@ -177,6 +179,7 @@ def scale_and_translate(
     return x
 
 
+@evaluated_whole
 @array_function
 @bytes_in_float32
 def resize(

@@ -280,8 +280,12 @@ def dynamic_slice(
     >>> lax.dynamic_slice(np.arange(6), (4,), (3,))
     Array([3, 4, 5], dtype=int32)
     """
-    starts = start_scalars("dynamic_slice", aval_of(operand), start_indices, allow_negative_indices)
-    return slicing.dynamic_slice_p.bind(operand, *starts, slice_sizes=_ints(slice_sizes))
+    return _window(operand, start_indices, slice_sizes, allow_negative_indices)
+
+
+def _window(operand: Any, starts: Any, sizes: Any, allow_negative_indices: Any) -> Any:
+    starts = start_scalars("dynamic_slice", aval_of(operand), starts, allow_negative_indices)
+    return slicing.dynamic_slice_p.bind(operand, *starts, slice_sizes=_ints(sizes))
 
 
 @operation
@@ -366,7 +370,7 @@ def dynamic_slice_in_dim(
     (3, 2)
     """
     _, starts, sizes = _at_axis("dynamic_slice_in_dim", aval_of(operand), start_index, slice_size, axis)
-    return dynamic_slice(operand, starts, sizes, allow_negative_indices=allow_negative_indices)
+    return _window(operand, starts, sizes, allow_negative_indices)
 
 
 @operation
@@ -381,7 +385,7 @@ def dynamic_index_in_dim(
     Array(2, dtype=int32)
     """
     axis, starts, sizes = _at_axis("dynamic_index_in_dim", aval_of(operand), index, 1, axis)
-    result = dynamic_slice(operand, starts, sizes, allow_negative_indices=allow_negative_indices)
+    result = _window(operand, starts, sizes, allow_negative_indices)
     return result if keepdims else squeeze(result, (axis,))
 
 

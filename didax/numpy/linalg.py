@@ -483,6 +483,7 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = T
     return eigen.eigvalsh(matrix.hermitian_part(x) if symmetrize_input else x, lower)
 
 
+@evaluated_whole
 @array_function
 def eig(a: ArrayLike) -> EigResult:
     """Return the complex eigenvalues of square matrices, and the eigenvectors as columns of norm 1. On the CPU only.
@@ -495,6 +496,7 @@ def eig(a: ArrayLike) -> EigResult:
     return EigResult(w, v)
 
 
+@evaluated_whole
 @array_function
 def eigvals(a: ArrayLike) -> Array:
     """Return the complex eigenvalues of square matrices. On the CPU only.

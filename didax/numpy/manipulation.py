@@ -325,6 +325,7 @@ def atleast_1d(*arys: ArrayLike) -> Any:
     return _at_least("atleast_1d", arys, lambda x: x if x.ndim else expand_dims(x, 0))
 
 
+@evaluated_whole
 @array_function
 def atleast_2d(*arys: ArrayLike) -> Any:
     """Return arrays with at least two axes: a vector becomes a matrix of one row. Several arguments give a list.

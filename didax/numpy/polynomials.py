@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.numpy_functions import Declined, computed_by
 from didax.api.results import array_function
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
@@ -38,6 +39,7 @@ from didax.numpy.reductions import argmax
 from didax.numpy.reductions import sum as array_sum
 from didax.numpy.selection import argsort, where
 from didax.numpy.signals import convolve
+from didax.primitives.linalg.host import is_finite
 from didax.primitives.narrow import halves_in_float32
 
 __all__ = [
@@ -231,6 +233,21 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 
 @halves_in_float32
 def _with_roots(x: Array) -> Array:
+    return _product_of_factors(x)
+
+
+def _factors_by_numpy(x: Any) -> Any:
+    found = np.zeros(x.size + 1, x.dtype)
+    found[0] = 1
+    for i, root in enumerate(x, 1):
+        found[1 : i + 1] -= root * found[:i]
+    if not is_finite(found):  # convolutions multiply infinities by the zeros beyond the ends
+        raise Declined
+    return found
+
+
+@computed_by(_factors_by_numpy)
+def _product_of_factors(x: Array) -> Array:
     one = ones(1, x.dtype)
     return functools.reduce(convolve, [concatenate([one, -x[i : i + 1]]) for i in range(x.shape[0])], one)
 

@@ -174,18 +174,20 @@ def scalar(x: Any, dtype: np.dtype[Any], keep_python: bool) -> Any:
         x = dtypes.saturated(x, dtype) if type(x) is float else _wrapped(int(x), dtype)
     if keep_python and (python_type := dtypes.python_type(dtype)) is not None:
         return python_type(x)
+    if kind in "iub":
+        return dtype.type(x)
     with np.errstate(all="ignore"):
         return dtype.type(x)
 
 
 def _wrapped(x: int, dtype: np.dtype[Any]) -> int:
-    info = dtypes.iinfo(dtype)
-    if info.min <= x <= info.max:
+    least, greatest = dtypes.integer_limits(dtype)
+    if least <= x <= greatest:
         return x
-    default = dtypes.iinfo(dtypes.default_dtype("i"))
-    if not default.min <= x <= default.max:
+    default = dtypes.integer_limits(dtypes.default_dtype("i"))
+    if not default[0] <= x <= default[1]:
         dtypes.numpy_scalar(x, dtype)  # raises the error
-    return (x - int(info.min)) % (1 << info.bits) + int(info.min)
+    return (x - least) % (greatest - least + 1) + least
 
 
 # --- several operands ---------------------------------------------------------------------------------------

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from didax.api.numpy_functions import computed_by
 from didax.api.results import array_function
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
-from didax.core.avals import aval_of
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
 from didax.numpy.promotion import (
@@ -38,7 +40,7 @@ from didax.numpy.promotion import (
     promote_dtypes,
 )
 from didax.numpy.ufunc import identity, truth, ufunc
-from didax.primitives import divisors, fitted, logarithmic, special
+from didax.primitives import divisors, fitted, logarithmic, numpy_rules, special
 from didax.primitives import elementwise as el
 from didax.primitives.convert import bitcast_convert_type_p, stop_gradient_p
 from didax.primitives.narrow import bytes_in_float32, halves_in_float32
@@ -88,6 +90,28 @@ def _choose(condition: Any, x: Any, y: Any) -> Any:
 # --- arithmetic ---------------------------------------------------------------------------------------------
 
 
+def _admits_division(avals: Sequence[ShapedArray]) -> bool:
+    wide = all([a.dtype.itemsize >= 4 or a.dtype.kind in "iu" for a in avals])
+    return wide and not all([a.weak_type for a in avals])  # the result of a rule is strong
+
+
+def _floored_by_numpy(x: Any, y: Any) -> Any:
+    if np.count_nonzero(y) == y.size:
+        return np.floor_divide(x, y)
+    quotient = numpy_rules.divide(x, y)  # NumPy's by zero is another one
+    return np.where((np.sign(x) != np.sign(y)) & (quotient * y != x), quotient - 1, quotient)
+
+
+def _modulo_by_numpy(x: Any, y: Any) -> Any:
+    found = np.remainder(x, y)
+    if found.dtype.kind != "f" or np.count_nonzero(found == found) == found.size:
+        return found
+    rest = np.fmod(x, y)  # the signs of NaN are those of the steps below
+    rest = np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+    return np.where(y < 0, -(0 - rest), 0 - (-rest))
+
+
+@computed_by(_floored_by_numpy, _admits_division, of_weak_types=True, in_jax=True)
 def _floor_divide_int(x: Any, y: Any) -> Any:
     quotient = el.div(x, y)
     has_rest = el.ne(el.mul(quotient, y), x)  # no second division
@@ -112,10 +136,12 @@ def _remainder_int(x: Any, y: Any) -> Any:
     return _choose(el.eq(y, 0), 0, el.rem(x, y))  # by zero: 0 as in NumPy; XLA gives x
 
 
+@computed_by(_modulo_by_numpy, _admits_division, of_weak_types=True, in_jax=True)
 def _modulo_int(x: Any, y: Any) -> Any:
     return _towards_divisor(_remainder_int(x, y), y)
 
 
+@computed_by(_modulo_by_numpy, _admits_division, of_weak_types=True, in_jax=True)
 @bytes_in_float32
 def _modulo(x: Any, y: Any) -> Any:
     remainder = _towards_divisor(el.rem(x, y), y)
@@ -397,6 +423,7 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
     return rad2deg(result) if deg else result
 
 
+@evaluated_whole
 @array_function
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """Round to the given number of decimals, halves to the even neighbour.

@@ -24,7 +24,7 @@ from didax.core.primitive import Primitive
 from didax.passes.memories import Memories, Placing, Where, as_they_lie
 from didax.passes.sparsity import Dependence
 from didax.primitives import padded, split
-from didax.primitives.numpy_rules import convert
+from didax.primitives.numpy_rules import convert, saturation
 from didax.primitives.shape import LinearUnary, move_axis
 from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef
@@ -64,8 +64,10 @@ class ConvertElementType(Primitive):
         weak_type: bool,
     ) -> str | None:
         kinds = avals[0].dtype.kind + new_dtype.kind
-        if kinds[0] not in "biuf" or kinds[1] not in "biufc" or kinds in ("fi", "fu"):
+        if kinds[0] not in "biuf" or kinds[1] not in "biufc":
             return None
+        if kinds in ("fi", "fu"):
+            return f"{source.given(saturation(new_dtype))}({names[0]})"
         return f"{names[0]}.astype({source.given(new_dtype)})"
 
     def lower(self, ctx: Any, x: Any, *, new_dtype: np.dtype[Any], weak_type: bool) -> Any:
@@ -132,10 +134,16 @@ class BitcastConvertType(Primitive):
 
     def eager(self, x: Any, *, new_dtype: np.dtype[Any]) -> Any:
         old, new = x.dtype.itemsize, new_dtype.itemsize
+        if old == new and x.dtype.isbuiltin == 1:
+            return x.view(new_dtype)
         if old < new:
             return np.ascontiguousarray(x).view(new_dtype)[..., 0]
         parts = np.ascontiguousarray(np.asarray(x)[..., None]).view(new_dtype)
         return parts[..., 0] if old == new else parts
+
+    def eager_text(self, source: Any, names: Any, avals: Any, *, new_dtype: np.dtype[Any]) -> str | None:
+        plain = avals[0].dtype.isbuiltin == 1 and avals[0].dtype.itemsize == new_dtype.itemsize
+        return f"{names[0]}.view({source.given(new_dtype)})" if plain else None
 
     def lower(self, ctx: Any, x: Any, *, new_dtype: np.dtype[Any]) -> Any:
         return ctx.op("bitcast_convert", [x], ctx.out_avals[0])

@@ -186,7 +186,7 @@ def operand_dtype(out: np.dtype[Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def accumulation_dtype(out: np.dtype[Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Dtype NumPy computes in: float32 for narrower floats, else the wider of operand and result."""
-    if not dtypes.is_inexact(out):
+    if not dtypes.is_inexact(out) or (out is dtype and out.itemsize > 2):
         return out
     return dtypes.join(dtypes.at_least_single(out), False, dtypes.at_least_single(dtype), False)[0]
 
@@ -251,6 +251,20 @@ class DotGeneral(BilinearContraction):
             x, y = x.astype(inner), y.astype(inner)
         z = _numpy_dot(x, y, dimension_numbers)
         return z if inner == out else z.astype(out)
+
+    def eager_text(
+        self,
+        source: Any,
+        names: Sequence[str],
+        avals: Sequence[ShapedArray],
+        *,
+        dimension_numbers: Any,
+        **more: Any,
+    ) -> str | None:
+        dtype = avals[0].dtype
+        if dtype.isbuiltin != 1 or dtype.itemsize <= 2 or more["preferred_element_type"] not in (None, dtype):
+            return None
+        return f"{source.given(_numpy_dot)}({', '.join(names)}, {source.given(dimension_numbers)})"
 
     def lower(
         self,

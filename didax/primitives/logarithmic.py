@@ -16,6 +16,7 @@ Each derivative is given in the form that does not cancel or divide 0 by 0. Read
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -322,8 +323,14 @@ boxcox1p = _transform("boxcox1p", log1p, _power_less_one_of_1p)
 # --- Differences and lengths --------------------------------------------------------------------------------
 
 
+_count = inspect.unwrap(np.count_nonzero)  # without NumPy's search for arrays of other libraries
+
+
 def _excess_eager(x: Any, y: Any) -> Any:
-    return np.where(x == y, x.dtype.type(0), np.subtract(x, y))
+    difference = np.subtract(x, y)
+    if _count(difference == difference) == difference.size:  # no infinity meets its equal
+        return difference + x.dtype.type(0)  # -0.0 - 0.0 is 0.0, too
+    return np.where(x == y, x.dtype.type(0), difference)
 
 
 # What sums of exponentials shift by: exp(x - max) is 1 at the maximum, be it infinite, and its derivative is as well.

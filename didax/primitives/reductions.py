@@ -12,6 +12,7 @@ every prefix.
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -116,6 +117,16 @@ class Reduction(Primitive):
         x = np.asarray(x)
         return self.ufunc.reduce(x, axis=axes, dtype=x.dtype, initial=_initial(self.identity, x.dtype))
 
+    def eager_text(
+        self, source: Any, names: Sequence[str], avals: Sequence[ShapedArray], *, axes: tuple[int, ...]
+    ) -> str | None:
+        dtype = avals[0].dtype
+        if dtype.isbuiltin != 1 or not avals[0].ndim or (dtype.kind == "f" and dtype.itemsize == 2):
+            return None
+        initial = source.given(_initial(self.identity, dtype))
+        reduce, of = source.given(self.ufunc.reduce), source.given(dtype)
+        return f"{reduce}({names[0]}, {axes}, {of}, None, False, {initial})"
+
     def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
         return ctx.reduce(x, axes, self.op, self.identity(x.aval.dtype))
 
@@ -172,6 +183,7 @@ class LogicalReduction(Reduction):
 # XLA 0.06.
 
 _FLOAT32 = np.dtype(np.float32)
+_count = inspect.unwrap(np.count_nonzero)  # without NumPy's search for arrays of other libraries
 _LANES = (32, 16, 8)  # several vectors, which hide each other's latency
 _ODD_LANES = sorted(range(10, 51), key=lambda n: abs(n - 25))
 _HEIGHTS = range(32, 7, -1)  # rows of a block
@@ -287,7 +299,18 @@ class Extremum(Reduction):
 
     def eager(self, x: Any, *, axes: tuple[int, ...]) -> Any:
         x = np.asarray(x)
-        return sign_zeros(super().eager(x, axes=axes), x, self.ufunc, lambda zeros: zeros.any(axis=axes))
+        return self._with_signs(super().eager(x, axes=axes), x, axes)
+
+    def _with_signs(self, out: Any, x: Any, axes: tuple[int, ...]) -> Any:
+        return sign_zeros(out, x, self.ufunc, lambda zeros: zeros.any(axis=axes))
+
+    def eager_text(
+        self, source: Any, names: Sequence[str], avals: Sequence[ShapedArray], *, axes: tuple[int, ...]
+    ) -> str | None:
+        text = super().eager_text(source, names, avals, axes=axes)
+        if text is None or avals[0].dtype.kind != "f":
+            return text
+        return f"{source.given(self._with_signs)}({text}, {names[0]}, {axes})"
 
     def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
         dtype = x.aval.dtype
@@ -322,7 +345,7 @@ def sign_zeros(out: Any, x: Any, ufunc: np.ufunc, any_of: Callable[[Any], Any]) 
 
     `any_of` reduces a mask of `x` to the shape of `out`.
     """
-    if out.all() or not dtypes.is_float(x.dtype):  # no extremum is a zero
+    if _count(out) == out.size or not dtypes.is_float(x.dtype):  # no extremum is a zero
         return out
     wins = 0.0 if ufunc is np.maximum else -0.0
     found = any_of((x == 0) & (np.signbit(x) == np.signbit(wins)))

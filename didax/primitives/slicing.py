@@ -12,6 +12,7 @@ Read next: `gather.py`.
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import math
 from collections.abc import Sequence
@@ -45,6 +46,7 @@ from didax.transforms.elements import check_elements
 from didax.transforms.transpose import is_undef
 
 Padding = tuple[tuple[int, int, int], ...]
+_concatenate = inspect.unwrap(np.concatenate)  # without NumPy's search for arrays of other libraries
 
 
 class Slice(LinearUnary):
@@ -81,6 +83,9 @@ class Slice(LinearUnary):
 
     def eager(self, x: Any, **bounds: Any) -> Any:
         return np.asarray(x)[_python_slices(**bounds)]
+
+    def eager_text(self, source: Any, names: Any, avals: Any, **bounds: Any) -> str | None:
+        return f"{names[0]}[{source.given(_python_slices(**bounds))}]" if avals[0].ndim else None
 
     def lower(
         self,
@@ -158,6 +163,10 @@ class Rev(LinearUnary):
     def eager(self, x: Any, *, dimensions: tuple[int, ...]) -> Any:
         return np.flip(x, dimensions)
 
+    def eager_text(self, source: Any, names: Any, avals: Any, *, dimensions: tuple[int, ...]) -> str | None:
+        steps = tuple([slice(None, None, -1 if i in dimensions else None) for i in range(avals[0].ndim)])
+        return f"{names[0]}[{source.given(steps)}]" if steps else None
+
     def lower(self, ctx: Any, x: Any, *, dimensions: tuple[int, ...]) -> Any:
         return (
             ctx.emit(f"stablehlo.reverse {x}, dims = {list(dimensions)} : {x.type}", x.aval)
@@ -196,6 +205,9 @@ class Concatenate(Primitive):
 
     def eager(self, *xs: Any, dimension: int) -> Any:
         return np.concatenate(xs, dimension)
+
+    def eager_text(self, source: Any, names: Any, avals: Any, *, dimension: int) -> str:
+        return f"{source.given(_concatenate)}(({', '.join(names)},), {dimension})"
 
     def lower(self, ctx: Any, *xs: Any, dimension: int) -> Any:
         if _are_columns(ctx, xs, dimension):

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from didax.core import config
-from didax.core.avals import ShapedArray, aval_of
+from didax.core.avals import ShapedArray, aval_of, aval_of_scalar
+from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.given import give
 from didax.core.primitive import EagerTrace, Primitive, application_key, current_trace_var, eager_trace, infer
 from didax.core.results import check_against_type
@@ -53,6 +54,8 @@ def process(self: EagerTrace, primitive: Primitive, args: tuple[Any, ...], param
 
 
 def _aval_of_argument(x: Any) -> ShapedArray:
+    if type(x) in PYTHON_SCALARS:
+        return aval_of_scalar(type(x))
     if isinstance(x, Tracer):
         raise leaked(x)
     if isinstance(x, PlacedArray):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from didax.core import config
-from didax.core.avals import ShapedArray, aval_of
+from didax.core.avals import ShapedArray, aval_of, aval_of_scalar
 from didax.core.dtypes import PYTHON_SCALARS, numpy_scalar
 from didax.core.primitive import Primitive, current_trace_var, eager_trace
 from didax.core.rule_types import as_list, check_fit, check_numpy
@@ -101,7 +101,7 @@ def _host_values(args: tuple[Any, ...]) -> list[Any]:
 def numpy_value(x: Any) -> Any:
     """A Python scalar or a NumPy value in the dtype that it has here."""
     if type(x) in PYTHON_SCALARS:
-        return numpy_scalar(x, aval_of(x).dtype)
+        return numpy_scalar(x, aval_of_scalar(type(x)).dtype)
     if isinstance(x, np.ndarray):  # a copy: the rule may return a view, and the owner may write to it
         return np.array(x, aval_of(x).dtype)
     return x if isinstance(x, (np.generic, ConcreteArray)) else as_concrete(x)  # which refuses types

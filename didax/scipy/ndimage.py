@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import didax.numpy as dnp
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.errors import ArgumentError, check_choice, message
 from didax.core.modules import on_access
@@ -47,6 +48,7 @@ _MODES: dict[str, Callable[[Any, int], Any]] = {
 }
 
 
+@evaluated_whole
 @array_function
 def map_coordinates(
     input: ArrayLike,

@@ -29,6 +29,7 @@ LINALG = {
     "pinv of a Hermitian one": lambda x: linalg.pinv(x, hermitian=True),
     "convolve": lambda x: [dnp.convolve(x.ravel(), x[0], mode) for mode in ("full", "same", "valid")],
     "correlate": lambda x: [dnp.correlate(x[0, :2], x.ravel(), mode) for mode in ("full", "same", "valid")],
+    "poly": lambda x: dnp.poly(x[0]),
     "lstsq": lambda x: linalg.lstsq(x[:, :2], x[:, 2]),
 }
 MATRICES = {
@@ -88,6 +89,25 @@ def test_rules_for_quantiles_give_the_same_bits(name: str, dtype: str, monkeypat
     for found in by_rule:
         assert [y.aval for y in found] == [y.aval for y in written]
         assert [np.asarray(y).tobytes() for y in found] == [np.asarray(y).tobytes() for y in written]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "float32"])
+def test_rules_for_remainders_give_the_same_bits(dtype: str, monkeypatch: pytest.MonkeyPatch):
+    """By zeros, at the least integer over -1, beside infinities, zeros of both signs and NaN, and for numbers."""
+    numbers, with_nan = np.array([0, 1, 2, 3, 7, -1, -3, 100, -128]).astype(dtype), []
+    if dtype == "float32":
+        numbers = np.array([0.0, -0.0, 1, -1, 0.3, -2.5, np.inf, -np.inf, 1e-45, 3e38], dtype)
+        with_nan = [np.append(numbers, np.float32(np.nan))]
+    for some in (numbers, numbers[numbers != 0], *with_nan):
+        x, y = [dnp.asarray(a.ravel()) for a in np.meshgrid(some, some)]
+        for f in (dnp.remainder, dnp.floor_divide, lambda x, y: x % 3, lambda x, y: x // 2):
+            by_rule, written = _both(monkeypatch, lambda x, f=f, y=y: f(x, y), x)
+            for (found,) in by_rule:
+                assert found.aval is written[0].aval
+                assert np.asarray(found).tobytes() == np.asarray(written[0]).tobytes()
+    for (f, _), whole in whole_functions._remembered.items():
+        if f.__name__ in ("_floor_divide_int", "_modulo_int", "_modulo"):
+            assert len(whole.compute.__code__.co_names) <= 4  # one operation and its parameters
 
 
 def test_nothing_is_compiled_for_functions_with_rules(monkeypatch: pytest.MonkeyPatch):

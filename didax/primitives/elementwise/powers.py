@@ -53,28 +53,34 @@ class IntegerPow(Elementwise):
         out = self.bind(*primals, **params)  # ones: a factor of 0 would make NaN of an infinite tangent
         return out, Zero(aval_of(out).tangent())
 
+    def eager_text(self, source: Any, names: Sequence[str], avals: Any, *, y: int) -> str | None:
+        if y < 1:
+            return None
+        times = lambda a, b: source.line(f"{source.given(np.multiply)}({a}, {b})")
+        return _integer_power(names[0], y, str, times, times)
+
 
 def _integer_power(
-    x: Any, y: int, one: Any, times: Callable[[Any, Any], Any], over: Callable[[Any, Any], Any]
+    x: Any, y: int, one: Callable[[], Any], times: Callable[[Any, Any], Any], over: Callable[[Any, Any], Any]
 ) -> Any:
     if y < 0:
-        return over(one, _integer_power(x, -y, one, times, over))
+        return over(one(), _integer_power(x, -y, one, times, over))
     power = None
     for bit in reversed(f"{y:b}"):
         if bit == "1":
             power = x if power is None else times(power, x)
         y >>= 1
         x = times(x, x) if y else x
-    return one if power is None else power
+    return one() if power is None else power
 
 
 def _integer_pow_eager(x: Any, *, y: int) -> Any:
-    return _integer_power(x, y, np.ones(np.shape(x), x.dtype), np.multiply, np.divide)
+    return _integer_power(x, y, lambda: np.ones(np.shape(x), x.dtype), np.multiply, np.divide)
 
 
 def _integer_pow_lower(ctx: Any, x: Any, *, y: int) -> Any:
     times, over = [lambda a, b, name=name: ctx.op(name, [a, b]) for name in ("multiply", "divide")]
-    return _integer_power(x, y, ctx.constant(1, x.aval), times, over)
+    return _integer_power(x, y, lambda: ctx.constant(1, x.aval), times, over)
 
 
 integer_pow = IntegerPow(
