@@ -135,7 +135,7 @@ def zeros(aval: ShapedArray) -> Any:
 
 
 def with_layout(x: Any, layout: NamedSharding | None) -> Any:
-    """The value with a type that says how it is split over explicit mesh axes, or for None says nothing of them."""
+    """`x` with a type that says how `x` is split over explicit mesh axes; for None, with a type that names none."""
     if aval_of(x).layout is layout:
         return x
     return loosen_p.bind(x) if layout is None else sharding_constraint_p.bind(x, sharding=layout)
