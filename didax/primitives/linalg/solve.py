@@ -281,8 +281,8 @@ def _rolled(x: Any, by: int, axis: int) -> Any:
 #     adj(A) = det(M) (det(K) M^-1 + M^-1 V adj(K) C W^T M^-1)
 #
 # for all V, W and C. They are constants here, so the equation can be differentiated again. They are chosen to raise
-# three pivots of A to the scale of their rows and columns: the pivots that are smallest beside this scale. If more than
-# three pivots vanish, so do the adjugate and its first two derivatives.
+# three pivots of A to the scale of their rows and columns: those that are smallest compared with this scale. If more
+# than three pivots vanish, so do the adjugate and its first two derivatives.
 _RAISED = 3
 
 
