@@ -488,7 +488,7 @@ class Compiled(RepeatedCalls[..., Any], Stage):
     def _check(self, leaves: list[Any], tree: Any) -> None:
         traced = [x for x in leaves if isinstance(x, Tracer)]
         if traced:
-            rule = f"The compiled function {self._traced.fun_name} takes no traced arrays: it is no longer transformed."
+            rule = f"The compiled function {self._traced.fun_name} takes no traced arrays: it cannot be transformed."
             raise TypeError(
                 message(rule, *traced[0].facts(), fix="Call or transform the jitted function instead.")
             )

@@ -223,9 +223,7 @@ class Exported:
             facts = f"exported for: {', '.join(self.platforms)}, this process: {platform()}"
             raise ValueError(message(rule, facts, fix="Export it for this platform."))
         if effects := (*self.ordered_effects, *self.unordered_effects):
-            rule = (
-                f"The exported program {self.fun_name} has effects, whose order of runs Didax does not know."
-            )
+            rule = f"The exported program {self.fun_name} has effects, which Didax cannot order."
             raise ValueError(message(rule, f"effects: {', '.join(effects)}", fix="Export it without them."))
 
     def _differentiable(self, sizes: dict[str, Any], arrays: Sequence[Any]) -> list[Any]:

@@ -247,7 +247,7 @@ def _checked_segments(checkpoint: Any, length: int) -> int | None:
     if not is_count or not 1 <= (count := operator.index(checkpoint)) <= max(length, 1):
         raise (ValueError if is_count or isinstance(checkpoint, str) else TypeError)(
             message(
-                "The checkpoint of scan is into how many segments to cut its steps: their first carries are saved.",
+                "The checkpoint of scan is the number of segments of its steps; each saves its first carry.",
                 f"checkpoint: {checkpoint!r:.100} of type {type(checkpoint).__name__}",
                 f"steps: {length}",
                 fix="Pass an integer from 1 to the number of steps, 'sqrt' for about its square root, or None.",

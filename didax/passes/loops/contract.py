@@ -64,7 +64,7 @@ def contract_sums(eqn: Eqn) -> tuple[list[Eqn], dict[Any, Atom], list[Note]]:
     found = [s for s in found if all(x in ready or x in new for t in s.terms for x in t.factors)]
     stacked = sum(num_bytes(x.aval) for x in new)
     carried = sum(num_bytes(carry[s.k].aval) for s in found)
-    facts = f"{stacked:,} bytes stacked at each step, {carried:,} carried no more"
+    facts = f"{stacked:,} bytes stacked at each step, {carried:,} no longer carried"
     if not products or stacked > carried or stacked * eqn.params["length"] > _MAX_BYTES:
         return [eqn], {}, [note(eqn, RULE, False, facts)] if products else []
     eqns, results = _rewritten(eqn, found, [x for x in new if type(x) is Var])

@@ -62,7 +62,7 @@ def hoist_products(jaxpr: Jaxpr) -> tuple[Jaxpr, list[Note]]:
 
 def _facts(found: Hoisted) -> str:
     if not found.stacks:
-        return "none; of products only the parts that are read are computed"
+        return "none; only the parts of products that are read are computed"
     size = sum(num_bytes(v.aval) for v in found.stacks)
     return f"{', '.join(str(v.aval) for v in found.stacks)}; {size:,} bytes stacked for each step"
 

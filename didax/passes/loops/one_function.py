@@ -212,12 +212,12 @@ def _obstacle_of_product(eqn: Eqn) -> str | None:
         return f"{names} is a kernel of its own"
     if product.size > MAX_PRODUCT:
         return f"{names} is large"
-    return f"{names} is one for a library" if product.in_library and not has_few_rows(eqn) else None
+    return f"{names} is left to a library" if product.in_library and not has_few_rows(eqn) else None
 
 
 def _obstacle_in_products(jaxprs: Sequence[Jaxpr]) -> str | None:
     """Why products of many rows do not pay: one is computed from another, and not all are small."""
     sizes = [(size, chained) for jaxpr in jaxprs for size, chained in products_by_rows(jaxpr)]
     if any(chained for _, chained in sizes) and max(size for size, _ in sizes) > MAX_CHAINED:
-        return "products of matrices are made of others"
+        return "products of matrices are computed from others"
     return None
