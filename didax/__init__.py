@@ -20,7 +20,7 @@ if sys.argv[:2] == ["-m", "doctor"]:
 check_jaxlib(installed_jaxlib())
 
 # ruff: noqa: E402
-# Nothing that an import makes is garbage: the search for some would be a tenth of the time.
+# Nothing that the import makes is garbage, and searching for garbage would take a tenth of the import's time.
 _searches = gc.isenabled()
 gc.disable()
 try:
@@ -136,8 +136,9 @@ try:
     from didax.runtime.array import Shard
 finally:
     if _searches:
-        # The 30,000 objects would be young ones, which the next searches go through: 20 milliseconds of the first
-        # gradients. Frozen and thawed, they are old, unless the program keeps objects frozen.
+        # The 30,000 new objects are young, and the next searches would go through them, which takes 20 milliseconds
+        # of the first gradients. Freezing and thawing makes them old; a program that keeps objects frozen is left
+        # alone.
         if not gc.get_freeze_count():
             gc.freeze()
             gc.unfreeze()

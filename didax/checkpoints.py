@@ -3,13 +3,14 @@
     checkpoints.save("runs/7", {"params": params, "key": key, "step": 12})
     state = checkpoints.restore("runs/7", like=state)
 
-A save is there as a whole or not at all, whenever the process is killed, and what was saved before stays. Each process
-writes the parts of arrays that its own devices hold; who restores says by `like` how arrays lie then, on any number of
-devices and processes. Not to be confused with `didax.checkpoint`, which saves memory, not arrays.
+A checkpoint is on the disk as a whole or not at all, whenever the process is killed, and earlier checkpoints stay. Each
+process writes the parts of arrays that its own devices hold. `restore` may lay the arrays out in another way, which
+`like` says, on any number of devices and processes. Not to be confused with `didax.checkpoint`, which saves memory, not
+arrays.
 
 On disk a checkpoint is a folder `step-00000012`: for each process a file of arrays in the safetensors format and a list
-of the parts in it, and a manifest, which process 0 writes. Everything is written to a hidden folder beside, brought to
-the disk, and then renamed. Read next: `didax/runtime/tensor_files.py`.
+of the parts in it, and a manifest, which process 0 writes. Everything is written to a hidden folder beside it, flushed
+to the disk, and then renamed. Read next: `didax/runtime/tensor_files.py`.
 """
 
 from __future__ import annotations
@@ -235,7 +236,7 @@ def _together(purpose: str, work: Callable[[], str], everyone: bool = False) -> 
 
 
 def _begin(root: str, step: int | None) -> str:
-    """Make the hidden folder; returns its path and the one that it will have."""
+    """Make the hidden folder; returns its path and the path that it will have."""
     os.makedirs(root, exist_ok=True)
     _clean(root)
     number = max(steps(root), default=-1) + 1 if step is None else step
@@ -250,13 +251,13 @@ def _begin(root: str, step: int | None) -> str:
 
 
 def _hidden_name(root: str, number: int) -> str:
-    """A path for a checkpoint that is not there yet, or no more; the name says whose it is."""
+    """A path for a checkpoint that is not complete yet, or is being removed; the name says which process it is of."""
     name = f"{_HIDDEN}{number:08d}-{os.getpid()}-{time.time_ns()}-{socket.gethostname()}"
     return os.path.join(root, name)
 
 
 def _clean(root: str) -> None:
-    """Remove what saves have left that did not come to their end."""
+    """Remove what unfinished saves have left."""
     for name in os.listdir(root):
         found = re.fullmatch(re.escape(_HIDDEN) + r"\d+-(\d+)-\d+-(.*)", name)
         if found and name not in _begun:

@@ -115,7 +115,7 @@ def ffi_call(
     Keyword arguments of the function that is returned are static attributes of the call: numbers (Python's have 64
     bits), strings, bytes, arrays of NumPy's, which are spans of numbers, and dicts of these.
 
-    Raises TypeError and ValueError for results, attributes, layouts and aliases that cannot be.
+    Raises TypeError or ValueError for results, attributes, layouts and aliases that are not possible.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> scale = dx.ffi.ffi_call("scale", dx.ShapeDtypeStruct((3,), "float32"))

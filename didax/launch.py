@@ -86,7 +86,7 @@ class _Launcher:
             self._send(process, number)
 
     def _send(self, process: subprocess.Popen[bytes], number: int) -> None:
-        """Send a signal to a process, with those that it has started."""
+        """Send a signal to a process and to those that it has started."""
         if process.poll() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, number)
@@ -114,9 +114,8 @@ class _Launcher:
             f"process {number} {_shown(status)}" + (f"; ending processes {_listed(others)}" if others else "")
         )
         self._ending = time.monotonic() + self._grace
-        threading.Timer(
-            min(2.0, self._grace), self.pass_on, [signal.SIGTERM]
-        ).start()  # they may tell why first
+        # The others have time to say why they fail, before they are asked to end.
+        threading.Timer(min(2.0, self._grace), self.pass_on, [signal.SIGTERM]).start()
 
     def _say(self, text: str) -> None:
         with self._write:
@@ -182,9 +181,8 @@ def main(given: Sequence[str] | None = None) -> int:
     if found.devices is not None:
         environment["DIDAX_NUM_CPU_DEVICES"] = str(found.devices)
     launcher = _Launcher(found.grace)
-    for (
-        name
-    ) in _PASSED_ON:  # before the first process is there, which would outlive a launcher that a signal ends
+    # Before the first process starts, which would outlive a launcher that a signal ends.
+    for name in _PASSED_ON:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), launcher.pass_on)
     launcher.start(command, found.processes, environment)

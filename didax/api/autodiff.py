@@ -97,7 +97,8 @@ def _as_arrays(tree: Any, leaves: Sequence[Any]) -> Any:
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Results of `fun` at `primals`, and the linear function from tangents of the arguments to tangents of the results.
 
-    The linear function repeats none of the work of `fun`. With `has_aux` auxiliary data is the third result.
+    The linear function repeats none of the work of `fun`. It raises TypeError for tangents that do not fit the
+    arguments in structure, shape or dtype. With `has_aux` auxiliary data is the third result.
 
     >>> import didax as dx
     >>> y, f_lin = dx.linearize(lambda x: x * x, 3.0)
@@ -127,8 +128,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Results of `fun` at `primals`, and the function from cotangents of the results to those of the arguments.
 
     The second result takes one cotangent, in the structure of the results, and returns a tuple with one cotangent for
-    each argument. Of an integer or boolean result any array of its shape is a cotangent. With `has_aux` auxiliary data
-    is the third result.
+    each argument. It raises TypeError for a cotangent of another structure, shape or dtype; for an integer or boolean
+    result it takes any array of the result's shape. With `has_aux` auxiliary data is the third result.
 
     >>> import didax as dx
     >>> y, f_vjp = dx.vjp(lambda x, y: x * y, 2.0, 5.0)

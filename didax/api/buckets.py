@@ -2,8 +2,8 @@
 
 The function is traced once, over symbolic sizes (`BucketTrace`). A call finds the sizes in the shapes of its arguments,
 takes the padded size of each from `Buckets`, and runs the program of this bucket, which serves all lengths in it.
-What the trace decided by comparing sizes holds for the calls that it serves: others get a trace of their own, or, where
-a size is 0 or is one that the trace took for another one, a program without padding.
+A trace serves the calls for which its comparisons of sizes come out the same. Other calls get a trace of their own. If
+a size is 0, or equals a size that the trace took to be a different one, the call gets a program without padding.
 Read next: `didax/primitives/bucketed.py`, the call; `didax/passes/buckets.py`, the program; `docs/buckets.md`.
 """
 
@@ -55,7 +55,7 @@ class Buckets:
       axes: shapes with names in the place of the lengths that vary, as texts: `"n, 3"`, or `"n, ..."` for an array of
         any number of axes. One text is for all arrays of the arguments; a tuple has one for each positional argument, a
         dictionary for arguments by name, and each may be a pytree prefix of its argument. None leaves arrays as they
-        are, as does `_` a length. Arrays without axes are never padded.
+        are, and `_` leaves a length as it is. Arrays without axes are never padded.
       sizes: the lengths to pad to, in order: a sequence of ints, a function of the real length, or a dictionary of
         these by name. Without it they are the powers of two from 8 on.
 

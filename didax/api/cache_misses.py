@@ -26,7 +26,7 @@ _explained: weakref.WeakSet[Any] = weakref.WeakSet()  # the code of functions wh
 
 def tell(text: str, *parts: Any) -> None:
     """Give the logger 'didax' a line."""
-    import logging  # of which `import didax` takes no time
+    import logging  # here, so that `import didax` does not load it
 
     logging.getLogger("didax").warning(text, *parts, stacklevel=2)
 

@@ -25,8 +25,8 @@ results. For `f(x, y)` of two arrays, the code is
         return r0
 
 `RepeatedCalls` has compared the first argument where it is an array. Names in capital letters are constants of the
-code, which is compiled once for all calls that are written in the same way. Of many arguments or results, whose code
-would take longer to compile than it saves, loops are written instead of a line for each.
+code, which is compiled once for all calls that are written in the same way. For many arguments or
+results, a line for each would take longer to compile than it saves, so loops are written instead.
 """
 
 from __future__ import annotations

@@ -48,9 +48,9 @@ def pure_callback(
       callback: gets NumPy arrays in the structure of `args` and `kwargs`. It may be called any number of times.
       result_shape_dtypes: what it returns, as a pytree of anything with `shape` and `dtype`.
       sharding: accepted for compatibility: the callback runs on the host.
-      vmap_method: under vmap, call it 'sequential'ly for each element ('sequential_unrolled': without a loop); or once
-        with leading batch axes, of length 1 where an argument is not batched ('expand_dims') or repeated
-        ('broadcast_all'). None: vmap is refused.
+      vmap_method: how it is called under vmap. 'sequential': once for each element ('sequential_unrolled': without a
+        loop). 'expand_dims': once, with leading batch axes, of length 1 for an argument that is not batched.
+        'broadcast_all': the same, with such arguments repeated. None: vmap is refused.
 
     Raises ValueError under differentiation, TypeError when the callback returns arrays of other types.
 

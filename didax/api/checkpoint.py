@@ -4,7 +4,7 @@
     grad(checkpoint(f))  runs f, keeps its arguments, runs f again and the backward pass
 
 `checkpoint_name` names values for the policies that decide what is kept nevertheless (`didax/checkpoint_policies.py`),
-`saved_residuals` lists what is. Read next: `didax/primitives/checkpoint.py`.
+`saved_residuals` lists what is kept. Read next: `didax/primitives/checkpoint.py`.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ def checkpoint(
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Iterable[str] = (),
 ) -> Any:
-    """`fun`, but differentiated it keeps its arguments, and computes what else it needs of them again.
+    """`fun`, of which differentiation keeps only the arguments; all else that it needs is computed again from these.
 
     Args:
       fun: function over arrays and pytrees of them; it is traced, so its side effects happen while tracing only.
       prevent_cse: keep the compiler from merging the second computation with the first, which would undo it. Inside a
-        loop's body it cannot merge them, and False lets it fuse more. Of a sequence, one True is enough.
+        loop's body it cannot merge them, and False lets it fuse more. In a sequence of bools, one True is enough.
       policy: which intermediate values may be kept nevertheless; see `didax.checkpoint_policies`. None: none.
       static_argnums, static_argnames: arguments that are not data but part of the program: hashable, and a new value
         means a new trace.

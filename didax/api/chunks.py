@@ -64,9 +64,10 @@ def is_chunked(chunk_size: int, length: Any) -> bool:
 def map_chunks(
     body: TracedFunction, rows: Sequence[Any], length: int, size: int, axes: Sequence[int] | None = None
 ) -> tuple[list[Any], list[int]]:
-    """Results for all rows, and along which axis of each they are; what does not depend on the row has one too.
+    """Results for all rows, and the axis of each result that runs over the rows.
 
-    It is the one of `axes`, or the first one. See Note [Chunks of columns].
+    A result that does not depend on the row has such an axis, too. The axis is the one that `axes` names, or the first
+    one. See Note [Chunks of columns].
     """
     avals = body.out_avals
     wanted = (0,) * len(avals) if axes is None else axes
@@ -86,7 +87,7 @@ def map_chunks(
 
 
 def depends_on_rows(body: TracedFunction, count: int) -> tuple[bool, ...]:
-    """Which results of a function of `count` rows are other ones for each."""
+    """Which results of a function of `count` rows differ from row to row."""
     dims = (None,) * len(body.captured) + (0,) * count
     return batch_jaxpr(body.jaxpr, AxisData(None, 2), dims)[1]
 

@@ -1,4 +1,4 @@
-"""What the environment says of a job: who starts processes together tells them how many there are, and where to meet.
+"""What the environment says of a job: a launcher tells its processes how many they are, and where they meet.
 
 Each function of `METHODS` reads the variables of one such environment, and returns None where there are none.
 Read next: `didax/distributed.py`.

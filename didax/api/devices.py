@@ -159,10 +159,10 @@ def device_put(
 
     `device` may be a pytree of devices and shardings, a prefix of `x`; a PartitionSpec refers to the mesh in force. A
     sharding may name a kind of memory; `memory.Space.Host` and `Space.Device` name one alone, and the array stays on
-    its devices. Under a transformation a sharding is a constraint, and a device says nothing: placement is the compiled
-    program's. A cotangent goes to the memory that `x` lies in, or that `src` says, where `x` is traced. `donate` and
-    `may_alias` are accepted and have no effect: arguments are kept. ValueError where an array cannot be cut as the
-    sharding says, or where its devices do not have such memory.
+    its devices. Under a transformation a sharding is a constraint, and a device has no effect: the compiled program
+    decides where it runs. A cotangent goes to the memory that `x` lies in; `src` names that memory where `x` is traced.
+    `donate` and `may_alias` are accepted and have no effect: arguments are kept. ValueError where an array cannot be
+    cut as the sharding says, or where its devices do not have such memory.
 
     >>> import didax as dx
     >>> float(dx.device_put(2.0))
@@ -281,7 +281,7 @@ def copy_to_host_async(x: T) -> T:
 def block_until_ready(x: T) -> T:
     """Wait until every array in a pytree has its numbers; returns the pytree.
 
-    What is no array is let pass.
+    Leaves that are no arrays are let pass.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> dx.block_until_ready(dnp.arange(2) + 1)

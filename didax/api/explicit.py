@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @api_boundary
 def reshard(xs: T, out_shardings: Any) -> T:
-    """The arrays of a pytree, split over explicit mesh axes as said: one spec or sharding for all, or a prefix.
+    """The arrays of a pytree, split over explicit mesh axes by one spec or sharding for all, or by a prefix of these.
 
     Devices exchange what they have to. A PartitionSpec refers to the mesh in force. ValueError where a shape cannot be
     cut so, or where an axis is one over which the partitioner decides.
@@ -171,7 +171,7 @@ def _seen_in(mesh: AnyMesh, x: Any) -> Any:
 
 
 def batch_split(avals: Sequence[ShapedArray], dims: Sequence[int | None]) -> NamedSharding | None:
-    """How the mapped axes of the arguments of a `vmap` are split over explicit mesh axes, which is alike."""
+    """How the mapped axes of a `vmap`'s arguments, which are split alike, are split over explicit mesh axes."""
     found = {
         aval.layout and aval.layout.spec[dim] and aval.layout.update(spec=(aval.layout.spec[dim],))
         for aval, dim in zip(avals, dims, strict=True)
@@ -190,7 +190,7 @@ def batch_split(avals: Sequence[ShapedArray], dims: Sequence[int | None]) -> Nam
 
 
 def split_result(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """The result of a function that is told by `out_sharding=` how it is split; how, the partitioner decides."""
+    """The result, split as `out_sharding=` says; the partitioner decides how the function computes it."""
     rest = {name: value for name, value in kwargs.items() if name != "out_sharding"}
     args, rest = pytree.map(_loosened, (args, rest))
     return constrained_tree("out_sharding", f(*args, **rest), kwargs["out_sharding"])

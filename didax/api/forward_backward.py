@@ -18,9 +18,10 @@ def fwd_and_bwd(
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return the forward pass `fwd(*args)` of a function, and the backward pass `bwd(residuals, cotangent)`.
 
-    The forward pass returns the result and the residuals, a pytree, and the auxiliary data with `has_aux`, where `fun`
-    returns a pair. The backward pass returns the cotangent of the argument that `argnums` numbers; a tuple of them
-    where it is a sequence. Both are jitted, unless `jitted` says otherwise: the second compiles once for all calls.
+    The forward pass returns the result and the residuals, a pytree. With `has_aux`, `fun` returns a pair, whose second
+    part is auxiliary data, the third result of the forward pass. The backward pass returns the cotangent of the
+    argument that `argnums` numbers, or a tuple of cotangents if `argnums` is a sequence. Both are jitted, unless
+    `jitted` is False; the backward pass is compiled once for all calls.
 
     >>> import didax as dx
     >>> fwd, bwd = fwd_and_bwd(lambda x, y: x * y, argnums=(0, 1))

@@ -100,8 +100,8 @@ def typeof(x: Any) -> ShapedArray | RefType:
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Shapes and dtypes of the results of `fun`, without computing anything.
 
-    Arguments are arrays or `ShapeDtypeStruct`s, and so may the results of `fun` be. Those of a function under `jit`
-    have its `out_shardings`.
+    Arguments are arrays or `ShapeDtypeStruct`s, and so may be the results of `fun`. The structs that a jitted function
+    gives have its `out_shardings`.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> dx.eval_shape(lambda x: x + 1, dx.ShapeDtypeStruct((2,), "float32"))

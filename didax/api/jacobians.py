@@ -53,8 +53,9 @@ def jacfwd(
 ) -> Callable[P, Any]:
     """The Jacobian, column by column in forward mode: best for few inputs and many outputs.
 
-    Each leaf of the result has the axes of a result of `fun`, then those of an argument. With a `chunk_size`, so many
-    columns are computed at a time: the result is the same, and needs less memory on the way.
+    Each leaf of the result has the axes of a result of `fun`, then those of an argument. `argnums`, `has_aux` and
+    `holomorphic` are those of `grad`. With a `chunk_size`, so many columns are computed at a time: the result is the
+    same, and needs less memory on the way. Raises TypeError for arguments or results that cannot be differentiated.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> dx.jacfwd(lambda x: x * x)(dnp.array([1.0, 2.0]))
@@ -116,8 +117,9 @@ def jacrev(
     """The Jacobian, row by row in reverse mode: best for many inputs and few outputs.
 
     Each leaf of the result has the axes of a result of `fun`, then those of an argument. Complex arguments are taken as
-    by `grad`; `jacfwd` takes them with `holomorphic` only. With a `chunk_size`, so many rows are computed at a time:
-    the result is the same, and needs less memory on the way.
+    by `grad`; `jacfwd` takes them with `holomorphic` only. The other options are those of `grad`, too. With a
+    `chunk_size`, so many rows are computed at a time: the result is the same, and needs less memory on the way. Raises
+    TypeError for arguments or results that cannot be differentiated.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> dx.jacrev(lambda x: x * x)(dnp.array([1.0, 2.0]))

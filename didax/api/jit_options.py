@@ -35,7 +35,7 @@ class JitOptions(TypedDict, total=False):
 
 
 class JitSettings(NamedTuple):
-    """The options of one jitted function; arguments are told by numbers and names."""
+    """The options of one jitted function; arguments are named by number and by name."""
 
     static: tuple[tuple[int, ...], tuple[str, ...]]
     donated: tuple[tuple[int, ...], tuple[str, ...]]

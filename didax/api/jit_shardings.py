@@ -1,7 +1,8 @@
 """`jit(in_shardings=, out_shardings=)`: how the arguments and results of a jitted function lie on devices.
 
 Inside the program both are constraints, so that they hold under every transformation. The compiled program also wants
-its arguments so: one that was placed nowhere is laid out on the way in, one that was placed otherwise is an error.
+its arguments laid out so: one that was placed nowhere is laid out on the way in, one that was placed otherwise is an
+error.
 Read next: `layouts.py`; `runtime/partitioned.py`, where such programs run.
 """
 

@@ -26,7 +26,7 @@ from didax.transforms.transpose import backward
 
 
 class _Mark:
-    """What is said of a cotangent; it has no state."""
+    """Says what becomes of a cotangent; it has no state."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

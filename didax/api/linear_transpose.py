@@ -43,7 +43,8 @@ def linear_transpose(
     """The transpose of a function that is linear in all of its arguments.
 
     `primals` give shapes and dtypes only (arrays or `ShapeDtypeStruct`s). The result maps cotangents, in the structure
-    of the function's result, to a tuple of cotangents of the arguments.
+    of the function's result, to a tuple of cotangents of the arguments. It raises NonlinearError, a TypeError, if the
+    function is not linear.
 
     >>> import didax as dx
     >>> f_t = dx.linear_transpose(lambda x: 3.0 * x, 1.0)
@@ -66,8 +67,8 @@ def linear_transpose(
     check_only_read("linear_transpose", staged.captured, staged.num_written)
     jaxpr, consts = staged.jaxpr, values_of(staged.captured)
     out_tree = flat.out_tree
-    # What depends on no argument is taken out of calls and loops, which hold both after a jvp: no transpose rule of
-    # a whole call would find it linear.
+    # After a jvp, calls and loops hold both what depends on the arguments and what does not. The latter is taken out
+    # of them, because the transpose rule of a whole call would not find it linear.
     linear = (False,) * len(consts) + (True,) * len(avals)
     split = partial_eval_jaxpr(jaxpr, linear, True)
 

@@ -4,10 +4,10 @@
     def _interpolated(rows, q, *, method): ...
 
 A function of many operations, or with a loop, is written once for all transformations and for XLA. Called eagerly with
-small arrays it would run operation by operation, and a loop as a program, which has to be compiled first. A rule of
-NumPy beside it gives the same result there, within rounding and with the same type. A rule raises `Declined` for values
-of which it does not know that: infinite ones, singular matrices. The function is evaluated as it is written for those,
-for other arrays, and under every transformation.
+small arrays it would run operation by operation, and a loop as a program, which has to be compiled first. A NumPy
+rule gives the same result for such calls, within rounding and of the same type. It raises `Declined` for values for
+which it cannot promise that, such as infinities and singular matrices. For those, for other arrays, and under every
+transformation, the function is evaluated as it is written.
 
 Where `evaluated_whole` stages a function that calls such a function, the rule is one of the operations that it
 remembers, so a call costs little beside the rule. Read next: `whole_functions.py`.
@@ -52,7 +52,7 @@ def computed_by(
 ) -> Callable[[F], F]:
     """Decorate a function of arrays, with plain keywords, that `rule` computes of NumPy values of the same dtypes.
 
-    `admits` says of which types the rule knows. Their dtypes are NumPy's own, and they are weak only where the function
+    `admits` says which types the rule knows. Their dtypes are NumPy's own, and they are weak only where the function
     gives the same `of_weak_types`, results of strong types. `in_jax` asks the rule under `as_in_jax`, too.
     """
 

@@ -59,9 +59,9 @@ def numpy_dtype_promotion(new_val: str) -> config.override:
 
 
 def numpy_rank_promotion(new_val: str) -> config.override:
-    """Inside the block, elementwise functions 'raise' a ValueError, or 'warn', where arrays of other ranks broadcast.
+    """Inside the block, elementwise functions 'raise' a ValueError, or 'warn', if arrays of different ranks broadcast.
 
-    Scalars broadcast in any case. The default is 'allow'.
+    Scalars always broadcast. The default is 'allow'.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> with dx.numpy_rank_promotion("raise"):
@@ -107,7 +107,7 @@ def threefry_partitionable(new_val: bool = True) -> config.override:
 
 
 def explain_cache_misses(new_val: bool = True) -> config.override:
-    """Inside the block, why a jitted function is traced again is told to the logger 'didax'.
+    """Inside the block, the logger 'didax' is told why a jitted function is traced again.
 
     >>> import didax as dx
     >>> f = dx.jit(lambda x: x + 1)
@@ -145,7 +145,7 @@ def enable_checks(new_val: bool = True) -> config.override:
 def optimize_loops(new_val: bool | str = "auto") -> config.override:
     """Inside the block, programs are compiled with the passes on loops that pay ('auto'), or with none ('off').
 
-    What they do to a program, and why, is told by `explain`.
+    `explain` tells what they do to a program, and why.
 
     >>> import didax as dx
     >>> with dx.optimize_loops("off"):
@@ -280,7 +280,7 @@ def make_user_context(default_value: Any = None) -> UserContext:
 
 
 def log_compiles(new_val: bool = True) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX; `explain_cache_misses` tells why a function is compiled again.
+    """Has no effect; JAX's programs may call it. `explain_cache_misses` tells why a function is compiled again.
 
     >>> import didax as dx
     >>> with dx.log_compiles():
@@ -291,7 +291,7 @@ def log_compiles(new_val: bool = True) -> OptionWithoutEffect:
 
 
 def default_device(new_val: Any) -> config.override:
-    """Inside the block, programs run on this device whose arguments the user has placed nowhere.
+    """Inside the block, programs whose arguments the user has placed nowhere run on this device.
 
     None is the first device of the process; so is the name of its platform. Results may go elsewhere afterwards, as any
     array that nobody has placed. TypeError for what is no device.
@@ -305,7 +305,7 @@ def default_device(new_val: Any) -> config.override:
 
 
 def transfer_guard(new_val: str | None) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX; so have the guards of one direction.
+    """Has no effect; JAX's programs may call it. Nor do the guards of one direction have any.
 
     ArgumentError for a word that the option does not take in JAX.
 
@@ -351,7 +351,7 @@ def transfer_guard_device_to_host(new_val: str | None) -> OptionWithoutEffect:
 
 
 def array_garbage_collection_guard(new_val: str | None) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX.
+    """Has no effect; JAX's programs may call it.
 
     ArgumentError for a word that the option does not take in JAX.
 
@@ -364,7 +364,7 @@ def array_garbage_collection_guard(new_val: str | None) -> OptionWithoutEffect:
 
 
 def thread_guard(new_val: bool = True) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX.
+    """Has no effect; JAX's programs may call it.
 
     >>> import didax as dx
     >>> with dx.thread_guard():
@@ -375,7 +375,7 @@ def thread_guard(new_val: bool = True) -> OptionWithoutEffect:
 
 
 def allow_f16_reductions(new_val: bool = True) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX.
+    """Has no effect; JAX's programs may call it.
 
     >>> import didax as dx
     >>> with dx.allow_f16_reductions(False):
@@ -386,7 +386,7 @@ def allow_f16_reductions(new_val: bool = True) -> OptionWithoutEffect:
 
 
 def auto_pcast(new_val: bool = True) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX.
+    """Has no effect; JAX's programs may call it.
 
     >>> import didax as dx
     >>> with dx.auto_pcast(False):
@@ -397,7 +397,7 @@ def auto_pcast(new_val: bool = True) -> OptionWithoutEffect:
 
 
 def enable_custom_prng(new_val: bool = True) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX.
+    """Has no effect; JAX's programs may call it.
 
     >>> import didax as dx
     >>> with dx.enable_custom_prng():
@@ -408,7 +408,7 @@ def enable_custom_prng(new_val: bool = True) -> OptionWithoutEffect:
 
 
 def legacy_prng_key(new_val: str = "allow") -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX.
+    """Has no effect; JAX's programs may call it.
 
     ArgumentError for a word that the option does not take in JAX.
 
@@ -421,7 +421,7 @@ def legacy_prng_key(new_val: str = "allow") -> OptionWithoutEffect:
 
 
 def jax2tf_associative_scan_reductions(new_val: bool = True) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX.
+    """Has no effect; JAX's programs may call it.
 
     >>> import didax as dx
     >>> with dx.jax2tf_associative_scan_reductions():
@@ -432,7 +432,7 @@ def jax2tf_associative_scan_reductions(new_val: bool = True) -> OptionWithoutEff
 
 
 def remove_size_one_mesh_axis_from_type(new_val: bool = True) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX.
+    """Has no effect; JAX's programs may call it.
 
     >>> import didax as dx
     >>> with dx.remove_size_one_mesh_axis_from_type():
@@ -443,7 +443,7 @@ def remove_size_one_mesh_axis_from_type(new_val: bool = True) -> OptionWithoutEf
 
 
 def softmax_custom_jvp(new_val: bool = True) -> OptionWithoutEffect:
-    """Has no effect, for programs of JAX.
+    """Has no effect; JAX's programs may call it.
 
     >>> import didax as dx
     >>> with dx.softmax_custom_jvp(False):

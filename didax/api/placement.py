@@ -82,7 +82,7 @@ def _lengths(axis_shapes: Sequence[int]) -> tuple[int, ...]:
 
 @api_boundary
 def set_mesh(mesh: AnyMesh | None) -> Any:
-    """Let specs without a mesh refer to this one: in the block, or from here on where it is not used as one.
+    """Let specs without a mesh refer to this one: inside the block, or, if it is not used as a block, from here on.
 
     >>> import didax as dx
     >>> with dx.set_mesh(dx.make_mesh((1,), ("data",))):
@@ -114,7 +114,7 @@ class _MeshSetting:
 
 
 def get_mesh() -> Mesh:
-    """The mesh of devices in force, which `set_mesh` or a `with mesh:` block says; one without axes where none is.
+    """The mesh of devices in force, set by `set_mesh` or a `with mesh:` block; a mesh without axes if there is none.
 
     >>> from didax import sharding
     >>> sharding.get_mesh().empty

@@ -3,8 +3,8 @@
 What runs at an instant are the innermost instructions: a loop does not count while an instruction of its body runs, and
 an eager operation does not while XLA compiles for it. If several run, they share the instant, so the times of all
 places add up to the time in which anything was computed. An instruction's time is shared over the places that it works
-for (`xla/shares.py`). The text of a program comes from the recording; where it tells the lines of another day, because
-the program was found in the cache, the program is compiled anew to know the lines.
+for (`xla/shares.py`). The text of a program comes from the recording. If the program was found in the cache, the text
+may name lines as they were then; the program is compiled anew to know the lines of today.
 Read next: `profile_report.py`.
 """
 
@@ -59,7 +59,7 @@ class Analysis:
         self._spans = [s._replace(start=s.start * 1e9 - began, end=s.end * 1e9 - began) for s in spans]
         self._instructions = [e for e in recording.events if e.run and self._calls.around(e.start)]
         self._programs = _programs_of_runs(self._instructions, recording)
-        # Those of which parts are measured by themselves.
+        # The instructions that call others, which are measured by themselves.
         self._holders = {
             (program, caller)
             for program, name in {(self._program(e), _instruction(e)) for e in self._instructions}

@@ -438,8 +438,8 @@ def _checked_dialect(dialect: str | None) -> str:
 class Compiled(RepeatedCalls[..., Any], Stage):
     """A compiled program for one signature; call it with arguments of exactly that signature.
 
-    Raises TypeError for arguments of other shapes, dtypes or structures, and for traced arrays: it is no longer
-    transformed.
+    Raises TypeError for arguments of other shapes, dtypes or structures, and for traced arrays: it can no
+    longer be transformed.
 
     >>> import didax as dx
     >>> square = dx.jit(lambda x: x * x).lower(2.0).compile()
@@ -488,7 +488,7 @@ class Compiled(RepeatedCalls[..., Any], Stage):
     def _check(self, leaves: list[Any], tree: Any) -> None:
         traced = [x for x in leaves if isinstance(x, Tracer)]
         if traced:
-            rule = f"The compiled function {self._traced.fun_name} takes no traced arrays: it is no longer transformed."
+            rule = f"The compiled function {self._traced.fun_name} takes no traced arrays: it cannot be transformed."
             raise TypeError(
                 message(rule, *traced[0].facts(), fix="Call or transform the jitted function instead.")
             )

@@ -37,8 +37,8 @@ class _Places(NamedTuple):
 class StaticArguments:
     """The static arguments of a function that is given to the transformation `caller`; false if there are none.
 
-    Who states numbers alone, or names alone, has stated the others too, by the function's signature; who states both
-    has stated all that is static.
+    If only numbers or only names are given, the function's signature supplies the others. If both are given, they are
+    all that is static.
     """
 
     __slots__ = ("_caller", "_fun", "_hashable", "_places", "names", "numbers")
@@ -56,9 +56,8 @@ class StaticArguments:
         self._fun = fun
         self.numbers = tuple(numbers)
         self.names = frozenset(names)
-        self._places: dict[
-            tuple[Any, ...], _Places
-        ] = {}  # by the number of positional arguments, and the keywords
+        # By the number of positional arguments, and the keywords.
+        self._places: dict[tuple[Any, ...], _Places] = {}
 
     def __bool__(self) -> bool:
         return bool(self.numbers or self.names)

@@ -3,7 +3,7 @@
     nn.softmax(x)        # the first three calls for a kind of arguments: ten operations, one after the other
     nn.softmax(x)        # from then on: the NumPy rules of the ten, on bare NumPy values
 
-An eager operation takes a microsecond or two beside what NumPy takes: arguments are checked, the current trace and the
+An eager operation takes a microsecond or two more than NumPy takes: arguments are checked, the current trace and the
 plan are looked up, an array is made of the result. `evaluated_whole` lets a library function pay that once. What a call
 comes down to is staged, and the NumPy rules of its operations are remembered by the types of the arrays and the values
 of the other arguments. The same rules run on the same values in the same order, so the results are those of single
@@ -101,7 +101,7 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
 
 
 def _kind_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], list[Any]] | None:
-    """A key that calls share which come down to the same, and the values of the arrays; None for other arguments."""
+    """A key shared by calls that come down to the same operations, and the values of the arrays; None for others."""
     key: list[Any] = [config.state(), *kwargs]
     values: list[Any] = []
     for x in (*args, *kwargs.values()) if kwargs else args:

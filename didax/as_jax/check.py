@@ -3,8 +3,7 @@
 The sources are read, not run. An `import jax.numpy as jnp` gives a name to a module; what follows it in
 `jnp.linalg.norm`, and what `from jax import lax` imports, is looked up as the layer would. Each name is listed with the
 places that use it: as missing, as one that this JAX has not either (libraries ask for such names where another version
-is installed), as there with a difference, or as there. Of what else differs, in Didax as such, `docs/differences.md`
-tells.
+is installed), as there with a difference, or as there. `docs/differences.md` tells what else differs in Didax.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
         def vjp_fwd(self, nonzero, x): ...              the result, and what the backward pass needs
         def vjp_bwd_retval(self, residuals, ct): ...    cotangents of the arguments
 
-An instance is called like a function. Here the call is one of a function with rules (`custom_rules`): those that the
-class defines of jvp, lin with linearized, the two of reverse mode, and batch. Where a class leaves one out, `expand` is
-followed, which JAX refuses. The rule `transpose` is not read: `expand` has a transpose.
+An instance is called like a function. Here a call is that of a function with rules (`custom_rules`): jvp, lin with
+linearized, the two of reverse mode, and batch, as far as the class defines them. Where the class leaves a rule out,
+Didax differentiates or batches `expand`, while JAX refuses. The rule `transpose` is not read: `expand` has a transpose.
 """
 
 from __future__ import annotations

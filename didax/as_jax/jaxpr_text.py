@@ -4,8 +4,8 @@
 
 A program, an equation or its parameters stand on one line where that has 80 columns, else an equation and a parameter
 a line. Weak types are not marked. A jitted function that is called twice, or is long, is written before the program;
-the variables of another are called as the operands and results of its call. Didax's own texts, which it can read back,
-are in `core/jaxpr_print.py`.
+the variables of any other are named like the operands and results of its call. Didax's own texts, which it can read
+back, are in `core/jaxpr_print.py`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     P(m, l)   for m along the first axis, l along the second, the points z along the third; 0 where m > l
 
-By the recurrences over degrees, of the normalised functions, which neither overflow nor lose digits; the others are
-these times a number. `scipy.special.sph_harm_y` is the function that stays.
+The recurrences over degrees are those of the normalised functions, which neither overflow nor lose digits; the other
+functions are multiples of these. `scipy.special.sph_harm_y` is the function that stays.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Jaxprs and primitives together: the home of their names. Primitives that hold jaxprs have parameters in both forms:
 
-jit      jaxpr closed, the function's name, and what Didax has not (shardings, donation), at rest
+jit      jaxpr closed, the function's name, and what Didax lacks (shardings, donation), with values that ask for nothing
 remat2   jaxpr open
 custom_jvp_call, custom_vjp_call    one primitive in Didax, `rules_call`; the rules travel in a parameter
 the rest programs closed, under the same names

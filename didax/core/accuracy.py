@@ -1,6 +1,7 @@
-"""The modes that `accuracy=` of elementwise functions names, which every program meets.
+"""The modes that `accuracy=` of elementwise functions may name. Every program is as accurate as both ask.
 
-This file is below `errors.py`, which asks it what a keyword may be. Read next: `Tolerance` in `lax/composites.py`.
+`errors.py` imports this file, to tell which values of the keyword change nothing.
+Read next: `Tolerance` in `lax/composites.py`.
 """
 
 from __future__ import annotations

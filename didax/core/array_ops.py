@@ -68,11 +68,11 @@ class ArrayOps(Protocol):
         ...
 
     def match_devices(self, x: Any, aval: ShapedArray) -> Any:
-        """A tangent or cotangent that varies along, and is split over, the mesh axes that this type says."""
+        """The tangent or cotangent `x`, varying along and split over the mesh axes that the type `aval` names."""
         ...
 
     def with_layout(self, x: Any, layout: Any) -> Any:
-        """`x` with a type that says how it is split over explicit mesh axes, or for None says nothing of them."""
+        """`x` with a type that says how `x` is split over explicit mesh axes; for None, with a type that names none."""
         ...
 
     def in_memory(self, x: Any, kind: str) -> Any:
@@ -88,7 +88,7 @@ class ArrayOps(Protocol):
         ...
 
     def no_nan(self, x: Any) -> Any:
-        """Whether each element is a number."""
+        """For each element, whether it is a number, not a NaN."""
         ...
 
 

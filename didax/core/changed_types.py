@@ -1,6 +1,6 @@
 """Types made of other types: with some parts replaced, with one axis more or less; and the texts of their parts.
 
-`ShapedArray` of `avals.py`, which is to be read first, has these methods.
+Read first: `avals.py`, whose `ShapedArray` has these methods.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LowType(AbstractValue):
         return [value]
 
     def raise_val(self, value: Any) -> Any:
-        """The value that is stored so."""
+        """The value that is stored as this one: itself."""
         return value
 
 
@@ -71,7 +71,7 @@ class ChangedTypes(LowType):
         vma: Any = None,
         sharding: Any = _SAME,
     ) -> Self:
-        """The same type with some parts replaced; one of another shape is split over no mesh axes by itself."""
+        """The same type with some parts replaced. With another shape it is split over no mesh axes."""
         if sharding is _SAME:
             sharding = self.layout if shape is None or shape == self.shape else None
         shape, dtype = self.shape if shape is None else shape, self.dtype if dtype is None else dtype

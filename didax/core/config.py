@@ -112,7 +112,7 @@ JAX_VALUES: dict[str, dict[str, str]] = {
 }
 _FIELDS = {field.name: field for field in dataclasses.fields(State)}
 NAMES = tuple(_FIELDS)
-# What programs depend on as they do on options, but what has functions of its own that set it.
+# Programs depend on these as on options, but each of these is set by a function of its own.
 NOT_OPTIONS = frozenset(["default_device", "lowering_platform", "mesh", "user_contexts"])
 _interned: dict[tuple[Any, ...], State] = {}
 # True once any snapshot had `inspects_values`, and while a profile runs: else hot paths need not ask further.
@@ -379,7 +379,7 @@ class option_block(override):
 
 
 def of_programs(snapshot: State) -> State:
-    """The options that programs depend on: without that which only tells why a program is traced."""
+    """The options that programs depend on: all but the one that only explains why a program is traced."""
     return (
         _intern(_values(snapshot) | {"explain_cache_misses": False})
         if snapshot.explain_cache_misses

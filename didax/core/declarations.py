@@ -1,8 +1,8 @@
-"""What the declaration of a primitive must be, and the errors of one that is not so.
+"""What the declaration of a primitive must be, and the errors for a declaration that is wrong.
 
-A primitive is declared once, as a class with its rules: see `primitive.py`. Everything here is for those who write
-one: a misspelt rule, a name that no program can be written with, a rule that is asked for and absent. It is for those
-who write an interpreter as well: what their `process` returns is checked.
+A primitive is declared once, as a class with its rules: see `primitive.py`. The checks here help those who write one.
+They find a misspelt rule, a name that programs cannot be written with, and a rule that is asked for but absent. They
+help those who write an interpreter as well: what its `process` returns is checked.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*(-[A-Za-z]\w*)*")  # as the parser of programs 
 
 
 def check_declaration(primitive: Any, name: str) -> None:
-    """TypeError or ValueError for a primitive that is not declared as one can be."""
+    """TypeError or ValueError for a primitive whose declaration breaks a rule."""
     kind: Any = primitive.__class__
     if not isinstance(name, str) or not _NAME.fullmatch(name):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(

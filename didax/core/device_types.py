@@ -4,10 +4,10 @@
     float32[8,2]{V:x}  inside shard_map, devices may have different values along the manual axis x
 
 A primitive's `type` rule knows nothing of devices: it is asked about plain types, and this file adds along which axes
-the results vary, and over which they are split. Values vary along all axes along which an operand does. How results are
-split is said by the primitive's `sharding` rule, from the result's plain type and the operands' types:
+the results vary, and over which they are split. A result varies along every axis along which an operand varies. The
+primitive's `sharding` rule says how results are split, from the result's plain type and the operands' types:
 
-    def sharding(self, out, *avals, **params): ...   # for each axis of `out` a tuple of mesh axes; of several a list
+    def sharding(self, out, *avals, **params): ...   # for each axis of `out` a tuple of mesh axes; or a list of these
 
 A primitive without such a rule takes no split operands, and says so. Derivative and batch rules compute within one
 operation, whose operands and results have known types. So no derivative or batch rule has to know of shardings. If the
@@ -151,7 +151,7 @@ def loosened(x: Any) -> Any:
 
 
 def pinned(x: Any, layout: NamedSharding | None) -> Any:
-    """The value, or `Zero`, with a type that says this."""
+    """The value, or `Zero`, with a type that has this layout."""
     if type(x) is Zero:
         return Zero(x.aval.update(sharding=layout))
     return x if aval_of(x).layout is layout else array_ops.with_layout(x, layout)

@@ -57,7 +57,7 @@ class Scope:
     def __init__(self, longest: Mapping[str, int] | None = None) -> None:
         self.constraints: tuple[Constraint, ...] = ()
         self.same: dict[Monomial, Size] = {}  # products that the caller says are equal to a simpler size
-        # What is at least 0, as floordiv, mod, ... on the left side of a constraint have a meaning.
+        # Sizes that are at least 0 because of what floordiv, mod, ... on the left side of a constraint mean.
         self.implied: tuple[Size, ...] = ()
         self.longest = dict(longest or {})  # the largest sizes of variables, where they are below LONGEST
 
@@ -66,7 +66,7 @@ class Scope:
         return None
 
     def told_apart(self, x: Dim, other: object) -> None:
-        """A comparison by == said that two sizes differ, as they are different expressions."""
+        """Called when == has said that two sizes differ because they are different expressions."""
 
 
 class Dim:
@@ -504,8 +504,9 @@ def bounds(x: Size) -> Bounds:
     return _bounds_within(x, x.scope.constraints, _steps_left.get())
 
 
-# A bound is found by facts that are known of sizes. A fact holds other sizes, whose bounds are asked for in turn. Each
-# use of a fact is a step, and at most so many steps follow each other. The operands of floordiv, mod, ... take no step.
+# Bounds follow from facts about sizes. A fact refers to other sizes, whose bounds are found in the same way. Each use
+# of a fact is one step, and at most this many steps follow one another. Bounds of operands of floordiv, mod, ... take
+# no step.
 _steps_left = ContextVar("steps_left", default=4)
 
 
@@ -531,7 +532,7 @@ def _lowest(x: Size, depth: int) -> float:
 
 def _lowest_by_what_is_known(x: Dim, depth: int) -> float:
     best = -inf
-    for choice in _choices(x):  # it is one of its two sizes
+    for choice in _choices(x):  # a choice equals one of its two sizes
         either = [_lowest(evaluate(x, {str(choice): size}), depth) for size in choice.args]
         linear = dict(x.terms).get(((choice, 1),), 0)
         alone = sum(choice in dict(m) for m, _ in x.terms) == 1 and linear

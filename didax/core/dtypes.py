@@ -50,7 +50,7 @@ PROMOTION: Final[dict[str, list[str]]] = {
 }  # fmt: skip
 """The dtypes directly above each node: `u2` is uint16 (sizes in bytes), `bf` bfloat16, `i*` weak integers."""
 
-# With enable_x64 off narrower operands make no 64-bit result: only uint32 with a signed integer would.
+# With enable_x64 off, operands of at most 32 bits give no 64-bit result: only uint32 with a signed integer would.
 _LATTICES = (PROMOTION | {"u4": ["u8", "i4"]}, PROMOTION)  # enable_x64 off, on
 
 float0: Final[DType] = np.dtype([("float0", np.void, 0)])
@@ -164,9 +164,8 @@ def is_packed(dtype: DType) -> bool:
 _SUPPORTED_DTYPES = {
     _NODE_DTYPES["int2"]: np.dtype(np.int8),
     _NODE_DTYPES["uint2"]: np.dtype(np.uint8),
-    _NODE_DTYPES["float8_e8m0fnu"]: np.dtype(
-        np.float64
-    ),  # its least number is denormal in float32, and XLA takes denormal numbers for 0
+    # The least number of float8_e8m0fnu is denormal in float32, and XLA takes denormal numbers for 0.
+    _NODE_DTYPES["float8_e8m0fnu"]: np.dtype(np.float64),
 }
 
 
@@ -200,7 +199,7 @@ def is_sub_byte(dtype: DType) -> bool:
 
 
 class extended(np.generic):
-    """The scalar type above those of all extended dtypes.
+    """The base class of the scalar types of all extended dtypes.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> dnp.issubdtype(dx.random.key(0).dtype, dx.dtypes.extended), dnp.issubdtype(np.float32, dx.dtypes.extended)

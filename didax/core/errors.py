@@ -46,7 +46,7 @@ class ArgumentError(TypeError, ValueError):
 
 
 class NoMeshError(ValueError, RuntimeError):
-    """A spec that refers to a mesh where none is in force: an error of either class in JAX, by function."""
+    """A spec refers to a mesh, and none is in force. JAX raises either class, depending on the function."""
 
 
 class PositionError(ArgumentError, IndexError):
@@ -447,7 +447,7 @@ _RAISED_BY_PYTHON = {TypeError, ValueError, AttributeError, IndexError}
 
 
 def _is_of_ufunc(error: BaseException) -> bool:
-    """Whether NumPy says that an elementwise function has no operands of these dtypes, such as dates and texts."""
+    """Whether NumPy says that an elementwise function takes no operands of these dtypes, such as dates and texts."""
     return isinstance(error, TypeError) and type(error).__name__ == "UFuncTypeError"
 
 
@@ -468,7 +468,7 @@ def _name_arguments(
     caller knows the arguments that the user wrote.
     """
     text = str(error)
-    if "incompatible function arguments" in text:  # of jaxlib, with all that would be compatible
+    if "incompatible function arguments" in text:  # of jaxlib; a list of all signatures follows
         text = text.partition(" The following")[0]
     caller = frames[0].tb_frame.f_back if frames else None
     if (
@@ -570,7 +570,7 @@ IDLE: dict[str, tuple[Any, str]] = {
     "out": (None, "arrays are immutable"),
     "weights": (None, "elements count alike"),
 }  # fmt: skip
-"""Keywords of JAX's functions, for those here that have them not: the value that asks for nothing, and why no other."""
+"""Keywords that functions take in JAX but not here: the value that asks for nothing, and why there is no other."""
 _holds_none = frozenset(IDLE).isdisjoint
 
 
@@ -585,10 +585,10 @@ def asks_for_split(f: Any, kwargs: Any) -> bool:
 
 
 def without_idle(f: Any, kwargs: Any) -> Any:
-    """The keywords but for those of JAX's that ask for nothing; NotImplementedError for one that asks for something.
+    """The keywords without JAX's that ask for nothing; NotImplementedError for one of JAX's that asks for something.
 
-    Every decorator of public functions calls this first, where there are keywords. Keywords that `f` takes are passed,
-    and where it takes any, all: they may be a function's of the user.
+    Every decorator of public functions calls this first, if there are keywords. Keywords that `f` takes are passed on.
+    If `f` takes any keyword, all are passed on: they may belong to a function of the user's.
     """
     if _holds_none(kwargs):
         return kwargs

@@ -2,8 +2,8 @@
 
 Python's `==` does not distinguish 0.0 from -0.0, nor 1 from 1.0 and True, and a NaN differs from itself. A program
 depends on the static numbers in it bit for bit, so a cache of programs whose keys hold such numbers puts `exact(value)`
-into the key. Objects of other classes are compared by their own `==`; those of dataclasses that have the `==` of
-dataclasses, field by field.
+into the key. Objects of other classes are compared by their own `==`, except that dataclasses with the generated `==`
+are compared field by field.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """What a class of a lower floor needs and a module of a higher floor defines.
 
-    class EagerTrace(Trace):                              # core/tracing.py knows no concrete arrays
+    class EagerTrace(Trace):                              # core/primitive.py knows no concrete arrays
         process = given_by("didax.runtime.eager")
 
     @give(EagerTrace, "process")                          # runtime/eager.py does
     def process(self, primitive, args, params): ...
 
-So both places name each other, a reader of either finds the other, and use before the module is loaded is an error that
-names the module. A test holds that there is no other way: no module assigns to an attribute of what it imported.
+So each place names the other, and a reader of one finds the other. Use before the module is loaded is an error that
+names the module. No module assigns to an attribute of what it imported in any other way; a test checks that.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def given_by(module: str) -> Any:
 
 
 def give(owner: Any, name: str, module: str = "") -> Callable[[T], T]:
-    """Decorate what an owner of a lower floor has under `name`; it says `given_by` this module of that attribute.
+    """Decorate the definition of the attribute `name` of an owner on a lower floor, which declares it by `given_by`.
 
-    An owner of very many attributes names the module once, in `GIVEN_BY`. `module` is the one that gives, where another
-    one defines the function.
+    An owner of very many such attributes names the module once, in `GIVEN_BY`. If the decorated function is defined in
+    another module, `module` names the one that gives it.
 
     >>> class Shape:
     ...     area = given_by(__name__)

@@ -109,7 +109,7 @@ class Jaxpr:
         self.name = name
         self._axis_names: frozenset[str] | None = None
         self._effects: Effects | None = None
-        self.seen: Any = None  # in another library's form (as_jax/programs.py)
+        self.seen: Any = None  # the same program as JAX's classes show it (as_jax/programs.py)
 
     @property
     def in_avals(self) -> tuple[ShapedArray, ...]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LOOK = 0.1  # seconds between two looks at the others
-# Seconds in which XLA may say first what it has lost; also, in which news of the others may follow.
+# Seconds that XLA has to report a lost process itself, and in which news of the other processes may follow its report.
 _GRACE = 1.0
 
 
@@ -67,7 +67,7 @@ class Job:
                 raise self._error(process, reason)
 
     def _check_before(self, processes: Sequence[int] | None) -> None:
-        """The check before something begins: who has come to its end may have done its part of it already."""
+        """The check before work begins. A process that ended cleanly may have done its part of the work already."""
         if self._unclean:
             self.check(processes)
 
@@ -99,8 +99,8 @@ class Job:
     def run(self, work: Callable[[], list[Any]], processes: Sequence[int], in_turn: bool) -> list[Any]:
         """The results of starting a program on devices of these processes: buffers, which may not be ready.
 
-        All programs start in one thread, in the order of the calls; `in_turn` each when the one before has ended. Gloo
-        needs that: where the processes' threads run two programs at once, each may wait for the other one's exchange.
+        All programs start in one thread, in the order of the calls. With `in_turn`, each starts when the one before has
+        ended. Gloo needs that: where processes run two programs at once, each may wait for the other one's exchange.
         """
         self._check_before(processes)
         if self._orders is None:
@@ -138,7 +138,7 @@ class Job:
         return bool(self._lost) and time.monotonic() - self._lost_at > grace
 
     def _is_stuck(self) -> bool:
-        """Whether a program that has not ended never will: this part of it may last longer than those that have."""
+        """Whether a running program will never end. If the others ended cleanly, its part here may just be slow."""
         return self._is_over(_GRACE if self._unclean else self.patience)
 
     def _result(

@@ -1,7 +1,7 @@
 """Layouts: in which order the elements of an array lie in the memory of its device.
 
-Didax leaves the order to XLA, whose arrays are row-major between programs. A program may state another one, and is
-given the same numbers. Read next: `sharding.py`, which part of an array lies on which device.
+Didax leaves the order to XLA, whose arrays are row-major between programs. A program may ask for another order; the
+numbers stay the same. Read next: `sharding.py`, which part of an array lies on which device.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ Layout.AUTO = _Auto()
 class Format:
     """A layout and a sharding, either of them None where nothing is said of it.
 
-    TypeError for what is no layout or no sharding; ValueError for an order of axes on no stated devices.
+    TypeError for what is no layout or no sharding; ValueError for a `Layout` without a sharding.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> Format(Layout((0,)), dnp.ones(3).sharding).layout
@@ -97,7 +97,7 @@ class Format:
 
 
 def row_major(ndim: int, sharding: Any) -> Format:
-    """The format of an array of XLA's between programs."""
+    """The format that XLA gives arrays between programs."""
     return Format(Layout(range(ndim), ()), sharding)
 
 

@@ -19,7 +19,7 @@ _NONE: frozenset[str] = frozenset()
 class ManualAxisType:
     """How the values that devices have of an array inside `shard_map` are related, by the names of manual mesh axes.
 
-    Along `varying` axes they may differ. JAX's further kinds, `unreduced` and `reduced`, no type has here.
+    Along `varying` axes they may differ. `unreduced` and `reduced` are further kinds of JAX's, which no type has here.
 
     >>> ManualAxisType(varying={"x"})
     ManualAxisType(varying=frozenset({'x'}), unreduced=frozenset(), reduced=frozenset())

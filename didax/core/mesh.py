@@ -294,7 +294,7 @@ def mesh_of_device(device: Any) -> Mesh:
 
 
 def meshes_like(mesh: AnyMesh) -> list[Mesh]:
-    """The meshes of devices there are with axes of these names and lengths, one for each order."""
+    """The meshes made so far with axes of these names and lengths: one for each order of devices."""
     found = [known for known in list(_meshes.values()) if known.shape_tuple == mesh.shape_tuple]
     return list({tuple(known.devices.flat): known for known in found}.values())
 
@@ -361,10 +361,10 @@ def current_mesh() -> AnyMesh | None:
 
 
 def mesh_of_new_arrays() -> Mesh | None:
-    """The mesh that `set_mesh` says, over which lie whole the arrays that nobody has placed; None without one.
+    """The mesh of `set_mesh`, each device of which holds a copy of every array that nobody has placed; or None.
 
-    As in JAX, a `with mesh:` block says nothing of these. Nor does a mesh of several processes here: arrays that nobody
-    has placed are a process's own.
+    As in JAX, a `with mesh:` block does not place such arrays. Neither does a mesh of several processes here: arrays
+    that nobody has placed belong to their process alone.
     """
     mesh = current_mesh()
     if not isinstance(mesh, Mesh) or any(entered.mesh is mesh for entered in _entered.get()[-1:]):

@@ -1,7 +1,7 @@
-"""Events that the library tells of, and listeners that are told: what `didax.monitoring` publishes.
+"""Events that the library reports, and the functions that listen to them: what `didax.monitoring` publishes.
 
-Tracing, lowering and compiling say how long they took (`Elapsed`), the compilation cache what it found. The names of
-events are JAX's, so listeners written for JAX work. Without listeners an event costs a look at an empty list.
+Tracing, lowering and compiling report how long they took (`Elapsed`), and the compilation cache what it found. The
+names of events are JAX's, so listeners written for JAX work. Without listeners an event costs a look at an empty tuple.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CACHE_READ = "/jax/compilation_cache/cache_retrieval_time_sec"
 
 
 class Events:
-    """The events of one kind: those who listen are called with the name, the values and the details of each.
+    """The events of one kind: each listener is called with the name, the values and the details of every event.
 
     `names` are those of the values.
     """
@@ -78,7 +78,7 @@ class Events:
         self.listeners = (*self.listeners, callback)
 
     def unregister(self, callback: Listener) -> None:
-        """Tell a function no more, which was registered last, if several times.
+        """Have a function no longer told of events. Of several registrations this ends the last one.
 
         Raises ValueError for a function that is not registered.
 
@@ -105,7 +105,7 @@ _TIMED = (durations, spans, scalars)
 
 
 class Elapsed:
-    """Context manager: tells how long its block took, if anybody listens; not of a block that raised."""
+    """Context manager: reports how long its block took, if anybody listens. A block that raised is not reported."""
 
     __slots__ = ("details", "event", "start")
 

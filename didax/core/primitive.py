@@ -148,7 +148,7 @@ class Primitive:
     stage: Rule = None  # stages another primitive in its place: for primitives that hold Python functions
     replace_captured: Rule = None  # replaces what its Python functions captured; see transforms/closure.py
     run_jaxprs: Rule = None  # runs its jaxprs one at a time, on concrete arrays; see passes/nans.py
-    padded: Rule = None  # on arrays that are longer than they say; see passes/buckets.py
+    padded: Rule = None  # on arrays with arbitrary elements after their own; see passes/buckets.py
     differs: Rule = None  # along which manual axes its results may differ; see passes/uneven.py
     agree: Rule = None  # lets devices choose alike: for loops and branches
     memories: Rule = None  # in which memories its results lie; see passes/memories.py

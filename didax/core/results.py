@@ -1,4 +1,4 @@
-"""The results of a rule beside those that the type rule tells: a check for every rule that returns results."""
+"""A check for every rule that returns results: they must have the types that the type rule states."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def check_fit(
     for _ in range(depth):
         place = None if place is None else place.tb_next
     while place is not None and place.tb_frame.f_globals.get("__name__") == "didax.core.device_types":
-        place = place.tb_next  # it wraps rules once a program has made an explicit mesh
+        place = place.tb_next  # that module wraps rules once a program has made an explicit mesh
     if place is not None:
         return  # raised within the rule
     try:

@@ -68,7 +68,7 @@ class PartitionSpec:
     """For each axis of an array, the mesh axes it is split over: None, a name, or several names, the slowest first.
 
     Axes beyond the last entry are not split. `PartitionSpec.UNCONSTRAINED` leaves an axis to the partitioner.
-    `unreduced` and `reduced` are sets of mesh axes, of sums that are left open; no sharding can have such axes.
+    `unreduced` and `reduced` are sets of mesh axes over which a sum is left open; no sharding accepts such axes.
     ValueError where they name an axis that another entry names.
 
     >>> PartitionSpec("data", None, ("x", "y"))

@@ -233,7 +233,7 @@ def function_name(f: object) -> str:
 
 
 def name_of(f: Any) -> str:
-    """The name of a function, that of the function for a partial one; "" for an object whose name is no string."""
+    """The name of a function, or of the function inside a partial; "" for an object whose name is no string."""
     while isinstance(f, functools.partial):
         f = f.func
     name = getattr(f, "__name__", "")
@@ -244,7 +244,7 @@ _OF_FUNCTIONS = {"__name__": str, "__qualname__": str, "__annotations__": dict, 
 
 
 def to_copy(fun: Any) -> list[str]:
-    """What `functools.update_wrapper` may copy of a callable: an object's attributes may be what no function takes."""
+    """The attributes that `functools.update_wrapper` may copy: an object may have some that no function can take."""
     return [
         name
         for name in functools.WRAPPER_ASSIGNMENTS

@@ -113,11 +113,11 @@ def sizes_of(
 
 
 def _root(left: Any, n: int) -> int | None:
-    """The size at which a sum with one variable is n, where it is linear; at least something to compare with."""
+    """The size at which the sum `left` is n, if the sum is linear in one variable; None for any other sum."""
     linear: Mapping[Any, int] = dict(left.terms)
     ((monomial, a),) = (
         [(m, a) for m, a in linear.items() if m] if len(linear) - (() in linear) == 1 else [((), 0)]
     )
     if not monomial or len(monomial) > 1 or monomial[0][1] != 1 or monomial[0][0].args:
         return None
-    return (n - linear.get((), 0)) // a  # where it does not divide evenly, the check after will say so
+    return (n - linear.get((), 0)) // a  # if this does not divide evenly, a later check says so

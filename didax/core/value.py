@@ -1,8 +1,8 @@
 """`Array`, the public type of every array value: concrete arrays and tracers alike are instances.
 
 This class fixes what an array *is* here: a value with an `aval`. What one can *do* with it, the operators and methods
-of ndarray, is declared in `array_methods.py`, and written with the NumPy layer: `didax/numpy/array_methods.py` attaches
-it to this class, so that concrete arrays and tracers share one implementation.
+of ndarray, is declared in `array_methods.py`. The NumPy layer defines it: `didax/numpy/array_methods.py` attaches it
+to this class, so that concrete arrays and tracers share one implementation.
 Read next: `tracing.py` (tracers), `didax/runtime/array.py` (concrete arrays).
 """
 

@@ -22,7 +22,7 @@ from didax.primitives.reductions import reduce_and_p
 
 @api_boundary
 def check(pred: Any, msg: str, *values: Any, **named: Any) -> None:
-    """Raise CheckError unless `pred` (bool, of any shape) holds everywhere; arrays fill the message, and trees of them.
+    """Raise CheckError unless `pred` (bool, of any shape) holds everywhere; arrays, or trees of them, fill the message.
 
     A check works eagerly and under jit, vmap (for every element; the message has the values of the first that
     fails), grad, scan, while_loop and cond, and is kept even where no result depends on it. A failure ends

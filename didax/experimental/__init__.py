@@ -1,5 +1,6 @@
 """Modules of `jax.experimental`: `checkify`, `jet`, `ode`, `io_callback`, `compilation_cache`, `multihost_utils`,
-`layout`, `rnn`, `serialize_executable`, `sparse`, and older homes of `pjit`, `shard_map` and `mesh_utils`.
+`layout`, `rnn`, `serialize_executable`, `sparse`, and older homes of `pjit`, `shard_map` and `mesh_utils`. `random` is
+imported by its own name, as in JAX: `from didax.experimental import random`.
 
 Beyond JAX there are `implicit` and `sparse_derivatives`.
 

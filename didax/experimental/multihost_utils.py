@@ -51,8 +51,8 @@ if not TYPE_CHECKING:
 def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     """The arrays of all processes, as NumPy arrays: stacked along a new first axis or, with `tiled`, joined.
 
-    An array has the same shape and dtype in each process. An array that lies on devices of several processes is one
-    already: it is brought to all of them, which `tiled=True` has to say, as no axis is added.
+    An array has the same shape and dtype in each process. An array that lies on devices of several processes is whole
+    already, and is brought to all of them; it needs `tiled=True`, because no axis is added.
 
     >>> process_allgather(np.arange(3))
     array([[0, 1, 2]], dtype=int32)
@@ -245,7 +245,7 @@ def _check_same_types(what: str, arrays: Sequence[np.ndarray[Any, Any]]) -> None
 
 @api_boundary
 def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
-    """A pytree of arrays over all processes, of which each passes its own block; arrays that are such already stay.
+    """A pytree of arrays over all processes, each of which passes its own block; arrays of several processes stay.
 
     `pspecs` is a PartitionSpec, or a prefix of the pytree with one for each part. An axis that is split over processes
     is longer than the axis of a block; what is not split has to be the same in all.

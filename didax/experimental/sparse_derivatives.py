@@ -2,7 +2,7 @@
 
 Where elements can differ from zero is read off the program (`didax/passes/sparsity.py`). Columns without a common row
 are computed by one jvp, along the sum of their unit vectors, or rows without a common column by one vjp: a tridiagonal
-matrix of any size takes three passes. A few full rows (or columns) beside that are computed by themselves, and a
+matrix of any size takes three passes. A few full rows (or columns) among the others are computed by themselves, and a
 Hessian is taken to be symmetric where that saves passes. Which columns and rows go together is found by greedy
 colouring: Curtis, Powell, Reid (1974), On the estimation of sparse Jacobian matrices.
 Read next: `didax/passes/colouring.py`; `didax/api/jacobians.py`, for dense ones.

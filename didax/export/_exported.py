@@ -1,7 +1,8 @@
 """`export(jit(f))(x)` and `deserialize(data)`: programs without their Python, and the calls of them.
 
-A program of concrete shapes is a StableHLO module. One of symbolic shapes is the text of its jaxpr (`_text.py`), beside
-a module of open lengths where it has one (`xla/open_text.py`), for jax; those of jax are modules, which XLA refines.
+A program of concrete shapes is a StableHLO module. A program of symbolic shapes is the text of its jaxpr (`_text.py`),
+together with a module of open lengths, which jax can read, where it has one (`xla/open_text.py`). Programs of symbolic
+shapes that jax exported are modules, which XLA refines.
 Read next: `_file.py`; `didax/primitives/exported.py`.
 """
 
@@ -176,10 +177,11 @@ class Exported:
         return self._make_vjp is not None
 
     def vjp(self) -> Exported:
-        """The program from all arrays of the arguments, and a cotangent for each array of the result, to cotangents.
+        """The program that computes the cotangents of the arguments.
 
-        There is one for each array of the arguments. Those of integers are of dtype float0, as their cotangents are.
-        Raises ValueError where no vjp was saved.
+        It takes all arrays of the arguments, then a cotangent for each array of the result, and returns a cotangent for
+        each array of the arguments. Cotangents of integers are of dtype float0. Raises ValueError where no vjp was
+        saved.
         """
         if self._make_vjp is None:
             rule = "This exported program was saved without its vjp."
@@ -221,9 +223,7 @@ class Exported:
             facts = f"exported for: {', '.join(self.platforms)}, this process: {platform()}"
             raise ValueError(message(rule, facts, fix="Export it for this platform."))
         if effects := (*self.ordered_effects, *self.unordered_effects):
-            rule = (
-                f"The exported program {self.fun_name} has effects, whose order of runs Didax does not know."
-            )
+            rule = f"The exported program {self.fun_name} has effects, which Didax cannot order."
             raise ValueError(message(rule, f"effects: {', '.join(effects)}", fix="Export it without them."))
 
     def _differentiable(self, sizes: dict[str, Any], arrays: Sequence[Any]) -> list[Any]:

@@ -32,6 +32,7 @@ SCHEMA: Schema = {
     "Sharding": ["kind:i8", "hlo:[u8]", "named:NamedSharding"],
     "Effect": ["name:string"],
     "Check": ["kind:i8", "target:string"],
+    # Not jax's: the module of symbolic shapes.
     "Text": [
         "jaxpr:string",
         "constants:[Constant]",
@@ -41,7 +42,7 @@ SCHEMA: Schema = {
         "called:[Called]",
         "platforms:[string]",
         "others:[Text]",
-    ],  # not jax's: the module of symbolic shapes
+    ],
     "Constant": ["type:Aval", "data:[u8]"],
     "Called": [
         "name:string",

@@ -1,7 +1,8 @@
 """Random generators of your own: `define_prng_impl` makes one that `didax.random` draws from.
 
 A generator is four functions of the words of one key, written in the library's own operations; `vmap`, `jit`, arrays of
-keys and every distribution follow from them. Read next: `PRNGImpl` in `primitives/keys.py`, `docs` of `didax.random`.
+keys and every distribution follow from them. Read next: `PRNGImpl` in `primitives/keys.py`, the docstring of
+`didax.random`.
 """
 
 from __future__ import annotations

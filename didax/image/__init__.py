@@ -235,9 +235,8 @@ def _resampled(
         method = ResizeMethod.CUBIC
     dtype = dnp.promote_types(dtypes.real_dtype(x.dtype), "float32")
     inverse = 1 / scale.astype(dtype)
-    begin = (
-        dnp.arange(length, dtype=dtype) - offset.astype(dtype)
-    ) * inverse  # of each element, in the image
+    # Where in the image each element of the result begins.
+    begin = (dnp.arange(length, dtype=dtype) - offset.astype(dtype)) * inverse
     old, at = x.shape[axis], begin + 0.5 * inverse - 0.5
     if method is ResizeMethod.AREA:
         weights = _areas(old, begin, begin + inverse)

@@ -37,9 +37,10 @@ _BFLOAT16 = dtypes.dtype("bfloat16")
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
-    """The error that an elementwise function may have, for `accuracy=`, which refuses it: absolute, relative, in ulp.
+    """A bound of an elementwise function's error, for `accuracy=`: absolute, relative, or in units in the last place.
 
-    ValueError for what is no number, for negative ones, for all of them 0, and for `rtol` beside `ulps`.
+    The functions refuse it, because they compute in one way only. ValueError for a size that is no number or is
+    negative, if all sizes are 0, and for `rtol` together with `ulps`.
 
     >>> Tolerance(atol=1e-3, ulps=4)
     Tolerance(atol=0.001, rtol=0.0, ulps=4)

@@ -105,7 +105,7 @@ def _cond_of_two_operands(
 def switch(
     index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _NOT_GIVEN
 ) -> Any:
-    """`branches[index](*operands)`; only the function chosen runs. Out of range counts the nearest branch.
+    """`branches[index](*operands)`; only the function chosen runs. An index out of range chooses the nearest branch.
 
     Args:
       index: an integer without axes, traced or not; under `vmap` it may be batched, as in `cond`.
@@ -314,10 +314,10 @@ def _differing_leaves(
 def platform_dependent(
     *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
 ) -> Any:
-    """The function for the platform in use ('cpu', or 'gpu' and 'cuda'), else the default one, of the arguments.
+    """The result of the function for the platform in use ('cpu', or 'gpu' and 'cuda'), or else of the default one.
 
     A process computes on one platform, so only that function is traced; a program that is lowered for other platforms
-    is traced for each.
+    is traced for each. NotImplementedError where there is neither a function for the platform nor a default.
 
     >>> from didax import lax
     >>> lax.platform_dependent(2.0, tpu=lambda x: x, default=lambda x: x + 1)

@@ -61,9 +61,10 @@ def conv_general_dilated(
 ) -> Any:
     """Return a convolution with strides, padding, dilations and groups, over any number of spatial axes.
 
-    `padding` is 'SAME', 'SAME_LOWER', 'VALID' or a pair (low, high) for each spatial axis.
-    `dimension_numbers` says which axis is which, as `('NHWC', 'HWIO', 'NHWC')` or as ConvDimensionNumbers;
-    the default is `('NCHW', 'OIHW', 'NCHW')`.
+    `lhs` and `rhs` have one dtype; the result has it too, unless `preferred_element_type` names another. `padding` is
+    'SAME', 'SAME_LOWER', 'VALID' or a pair (low, high) for each spatial axis. `dimension_numbers` says which axis is
+    which, as `('NHWC', 'HWIO', 'NHWC')` or as ConvDimensionNumbers; the default is `('NCHW', 'OIHW', 'NCHW')`. Raises
+    TypeError for two dtypes, and ArgumentError for shapes that do not fit.
 
     >>> import numpy as np
     >>> from didax import lax

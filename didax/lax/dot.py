@@ -1,6 +1,6 @@
 """Products of arrays: `dot_general` and its common special cases.
 
-Operands of two dtypes give the one of greater range here; `didax.numpy` (matmul, einsum, tensordot) promotes.
+The product of two dtypes has the dtype of greater range here; `didax.numpy` (matmul, einsum, tensordot) promotes.
 Read next: `primitives/dot.py`.
 """
 
@@ -175,8 +175,8 @@ def dot_general(
     `dimension_numbers` is `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`. The result has the
     batch axes, then the other axes of `lhs`, then the other axes of `rhs`. `preferred_element_type` is the
     dtype of the sums and the result. Operands of two dtypes, such as two formats of 8-bit floats, are multiplied in a
-    dtype that holds both; without a preferred one the result has the dtype of greater range.
-
+    dtype that holds both; without a preferred one the result has the dtype of greater range. Raises TypeError for axes
+    whose lengths do not fit.
     >>> import numpy as np
     >>> from didax import lax
     >>> a, b = np.ones((5, 2, 3), "float32"), np.ones((5, 3, 4), "float32")

@@ -113,7 +113,7 @@ def _check_choice(name: str, option: str, choice: Any, kind: type[enum.Enum]) ->
         names = ", ".join([str(x) for x in _CHOICES[kind].get(platform(), ())]) or "none of them"
         facts = f"{option}: {choice}, platform: {platform()}, which has {names}"
         raise NotImplementedError(
-            message(f"{name} has not this algorithm here.", facts, fix=f"Leave {option} out.")
+            message(f"{name} does not have this algorithm here.", facts, fix=f"Leave {option} out.")
         )
 
 

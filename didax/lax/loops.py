@@ -247,7 +247,7 @@ def _checked_segments(checkpoint: Any, length: int) -> int | None:
     if not is_count or not 1 <= (count := operator.index(checkpoint)) <= max(length, 1):
         raise (ValueError if is_count or isinstance(checkpoint, str) else TypeError)(
             message(
-                "The checkpoint of scan is into how many segments to cut its steps: their first carries are saved.",
+                "The checkpoint of scan is the number of segments of its steps; each saves its first carry.",
                 f"checkpoint: {checkpoint!r:.100} of type {type(checkpoint).__name__}",
                 f"steps: {length}",
                 fix="Pass an integer from 1 to the number of steps, 'sqrt' for about its square root, or None.",
@@ -278,9 +278,9 @@ def while_loop(
       body_fun: a function of x that returns the next x.
       init_val: the x to start from.
       max_steps: the loop stops after so many steps, whatever the condition. Reverse mode then saves about the square
-        root of so many x, and takes the steps taken once more.
-      checkpoints: how many x reverse mode saves, whatever the number of steps, and computes the others again: each
-        step t times, where checkpoints + t over t is at least the number of steps.
+        root of so many x, and takes each step once more.
+      checkpoints: how many x reverse mode saves, whatever the number of steps. It computes the others again: each step
+        up to t times, where the binomial coefficient of checkpoints + t over t is at least the number of steps.
 
     Raises TypeError when `cond_fun` returns anything but a bool scalar, or `body_fun` changes the structure,
     a shape or a dtype of what it is given.
@@ -363,8 +363,8 @@ def fori_loop(
 ) -> Any:
     """`for i in range(lower, upper): x = body_fun(i, x)`, from `init_val`, a pytree of arrays; the last x.
 
-    With bounds known while tracing (Python integers) it is a `scan`, which reverse mode differentiates; with
-    traced bounds a `while_loop`, which it does with `max_steps` or `checkpoints`.
+    With bounds that are known while tracing (Python integers) it is a `scan`, through which reverse mode
+    differentiates. With traced bounds it is a `while_loop`, where reverse mode needs `max_steps` or `checkpoints`.
 
     Args:
       lower, upper: integers without axes and of one dtype; `upper` is not reached.
@@ -373,7 +373,7 @@ def fori_loop(
       unroll: as of `scan`, where the bounds are known.
       max_steps, checkpoints: as of `while_loop`.
 
-    Raises TypeError as `while_loop` does; ValueError for `unroll` beside traced bounds, `max_steps` or `checkpoints`.
+    Raises TypeError as `while_loop` does; ValueError for `unroll` with traced bounds, `max_steps` or `checkpoints`.
 
     >>> from didax import lax
     >>> int(lax.fori_loop(0, 5, lambda i, x: x + i, 0))
@@ -565,7 +565,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
 
     outs = prefixes(combine, values, axis)
     length = avals[0].shape[axis] if avals else 0
-    if is_symbolic(length) or length > 1:  # such results are put together of parts, which makes them strong
+    if is_symbolic(length) or length > 1:  # such results are joined from parts, which makes them strong
         outs = _as_types(outs, [aval.strip_weak_type() for aval in avals])
     if reverse:
         outs = [rev(y, (axis,)) for y in outs]

@@ -119,7 +119,7 @@ def _iterate(x: Any, eps: float, most: int) -> tuple[Array, Array, Array, Array]
 
 
 def _scaled(x: Any) -> Any:
-    """Matrices with singular values of at most 1: their 2-norm is below the root of the 1-norm by the inf-norm."""
+    """Matrices scaled to singular values of at most 1: the 2-norm is at most the root of 1-norm times inf-norm."""
     ndim, sizes = aval_of(x).ndim, el.abs_(x)
     if not aval_of(x).size:
         return x

@@ -3,8 +3,8 @@
     ragged_dot(x, matrices, sizes)[i] = x[i] @ matrices[group of row i]
 
 The groups lie one after another along the ragged axis of the first operand; what comes after the last group belongs to
-none. A product has each row meet each group, and keeps what belongs to it: NaN in one group is no reason for NaN in
-another, in a derivative neither. Read next: `dot.py`.
+none. Each row is multiplied for every group, and only the product for the row's own group is kept. A NaN in one
+group causes no NaN in another, not even in a derivative. Read next: `dot.py`.
 """
 
 from __future__ import annotations

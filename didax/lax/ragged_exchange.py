@@ -41,8 +41,8 @@ def ragged_all_to_all(
 ) -> Any:
     """Send slices of rows to the elements of the mapped axis, and write what arrives into `output`.
 
-    Of the vectors, with one number for each element of the axis (or equally many, element by element): the rows from
-    `input_offsets[i]` on, `send_sizes[i]` of them, go to element i, which writes them from `output_offsets[i]` on.
+    The vectors have one number for each element of the axis (or several, equally many for each, element by element).
+    `send_sizes[i]` rows from `input_offsets[i]` on go to element i, which writes them from `output_offsets[i]` on.
     `recv_sizes` says what arrives, and follows from the others. Rows of `output` that nothing is written to stay.
     Raises ArgumentError for vectors of other lengths or dtypes.
 

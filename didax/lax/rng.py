@@ -48,7 +48,7 @@ def rng_bit_generator(
 
 @operation
 def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Array:
-    """Return numbers of a shape from [a, b), which are others at each call: `didax.random` has draws that repeat.
+    """Return numbers of a shape from [a, b), which differ from call to call: `didax.random` has draws that repeat.
 
     `a` and `b` are scalars of one dtype, floats or integers of 32 bits and more. Floats of 16 bits are rounded, so
     that they may be b.

@@ -152,7 +152,7 @@ def _check_approximate(name: str, x: ShapedArray, k: int, axis: int, recall: flo
             f"{name} gives at most as many elements as the axis has.",
             f"Choose k from 0 to {x.shape[axis] if 0 <= axis < x.ndim else 0}.",
         ),
-        (0 < recall <= 1, f"{name} takes a share of elements to find.", "Use a recall_target in (0, 1]."),
+        (0 < recall <= 1, f"{name} finds a share of the k elements.", "Use a recall_target in (0, 1]."),
         (
             aggregate,
             f"{name} gives the k extreme elements of the whole axis.",

@@ -32,7 +32,7 @@ def _inexact(x: Any) -> Array:
 
 
 def _beside_floats(x: Any) -> Array:
-    """Return `x` as an array of the dtype that it has beside Python's floats: of integers the default one, weak."""
+    """Return `x` in the dtype that it takes in arithmetic with a Python float: integers in the default float, weak."""
     x = dnp.asarray(x)
     return cast(x, *result_pair(x, 0.0))
 
@@ -452,7 +452,7 @@ def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
 
 
 def _only(where: Any, x: Array, otherwise: float) -> Array:
-    """Return `x`, and a constant where `where` is false: a NaN of the others does not get there, nor a derivative."""
+    """Return `x`, and a constant where `where` is false: neither a NaN nor a derivative of `x` gets through there."""
     return x if where is None else dnp.where(where, x, otherwise)
 
 

@@ -53,7 +53,8 @@ def dot_product_attention(
       return_residual: also return the logsumexp of the logits, of shape (B, T, N) and the dtype of `key`. It has
         no derivative, as in JAX.
 
-    Logits and softmax are computed in float32 at least. The result is an array like `query`.
+    Logits and softmax are computed in float32 at least. The result is an array like `query`. Raises ValueError where
+    shapes or dtypes do not fit.
 
     >>> import didax.numpy as dnp
     >>> x = dnp.ones((1, 5, 8, 4))

@@ -220,7 +220,7 @@ def _tobytes(self: Array, order: str = "C") -> bytes:
 
 
 def _numbers(x: Array) -> np.ndarray[Any, Any]:
-    """The array as NumPy's, for what makes objects of Python of it."""
+    """Return a NumPy array of the same elements, for the methods that return Python objects."""
     if isinstance(x, Tracer) and x.known() is None:
         rule = "A traced array has no numbers to take out: they are not known while tracing."
         fix = "Keep it an array, take them out of the function's result, or show them with didax.debug.print."
@@ -428,7 +428,7 @@ PROPERTIES = {
 
 
 def _be_named(method: Any, name: str) -> None:
-    """Give a function, and those that it wraps, the name that users know: Python's errors of arguments show it."""
+    """Give a function and the functions that it wraps the name that users know: Python shows it in errors of calls."""
     while method is not None:
         method.__name__, method.__qualname__ = name, f"Array.{name}"
         method = getattr(method, "__wrapped__", None)

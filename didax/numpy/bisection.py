@@ -3,8 +3,8 @@
 Each of the values walks from the beginning of the vector in strides that halve: it takes a stride if the last element
 that the stride passes over sorts before it. Real numbers are compared as integers in the order of `sort`, where NaN is
 the greatest, -0.0 is equal to 0.0, and denormal numbers differ from 0, which XLA's comparisons of floats do not see.
-Milliseconds of the processor, an AMD EPYC with other load, jaxlib 0.10.2, beside two bounds that move and are compared
-as floats:
+Milliseconds of processor time (an AMD EPYC with other load, jaxlib 0.10.2), compared with a search that moves two
+bounds and compares floats:
 
     vector, values           bounds   strides
     10,000, 1,000,000        305      20
@@ -46,13 +46,14 @@ def insertion_points(x: Array, values: Array, *, side: Literal["left", "right"])
     """The position of each value in the sorted vector: before elements equal to it ("left") or after them ("right")."""
     length = x.shape[0]
     strides = [1 << i for i in reversed(range(longest(length).bit_length()))]
-    # Where fewer elements are met than there are, the vector is left as it is; else it goes on with the greatest key.
+    # A search that meets fewer elements than the vector has leaves the vector as it is. Otherwise, the vector is padded
+    # with the greatest key.
     count = 1 << 30 if is_symbolic(values.size) else max(1, values.size)
     is_long = dtypes.is_complex(x.dtype) or longest(length) > min(count * len(strides), 1 << 30)
     if not dtypes.is_complex(x.dtype):
         values = _in_order(values)
         if strides and _MANY <= count < 1 << 30:
-            # Each stride reads the values, and would compute their keys again.
+            # Each stride reads the keys of the values, and without this would compute them again.
             (values,) = materialize_p.bind(values)
     if strides and not is_long:
         x = _in_order(x)

@@ -84,7 +84,7 @@ def unpackbits(
         x, axis = ravel(x), 0
     dimension = canonical_axis("unpackbits", axis, x.ndim)
     x = moveaxis(x, dimension, -1)
-    masks = ufuncs.left_shift(np.uint8(1), places)  # processors shift no vectors of bytes
+    masks = ufuncs.left_shift(np.uint8(1), places)  # not shifts of x: processors shift no vectors of bytes
     bits = cast(ufuncs.not_equal(ufuncs.bitwise_and(x[..., None], masks), np.uint8(0)), _BYTE)
     bits = reshape(bits, (*x.shape[:-1], x.shape[-1] * 8))
     if count is not None:

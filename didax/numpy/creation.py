@@ -445,7 +445,7 @@ def _converted(value: Any, dtype: np.dtype[Any]) -> Array:
 
 def _filled_like(name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any, device: Any) -> Array:
     if not isinstance(a, Array) and hasattr(a, "__jax_array__"):
-        a = as_operand(a)  # which knows where it lies
+        a = as_operand(a)  # the operand knows its device
     given = (
         aval_of(checked_operand(name, a, "a")) if not hasattr(a, "shape") or not hasattr(a, "dtype") else a
     )
@@ -562,7 +562,7 @@ def _static_number(name: str, argument: str, x: Any) -> Any:
         error = TracerIntegerConversionError if is_integer else ConcretizationTypeError
         raise error(message(rule, *x.facts(), fix=fix))
     if isinstance(x, Tracer) and x.ndim == 0:
-        number: Any = known_value(x) if argument == "stop" else x  # from a stop only the length follows
+        number: Any = known_value(x) if argument == "stop" else x  # a stop decides only the length
         return operator.index(number) if dtypes.is_integer(x.dtype) else float(number)
     if isinstance(x, Array | np.generic | np.ndarray) and not isinstance(x, Tracer) and x.size == 1:
         return x.item()
@@ -585,7 +585,7 @@ def _integer_range(dtype: np.dtype[Any], start: int, stop: int, step: int) -> Ar
 
 
 def all_digits(name: str, dtype: DTypeLike, *ends: Any) -> Sequence[Any]:
-    """Return real numbers as arrays of the real dtype of a stated one that has 64 bits, or beside arrays of 64 bits."""
+    """Return the ends; a number among them keeps all of its digits where the dtype, or another end, has 64 bits."""
     if dtype is None:
         return beside_wide(*ends)
     stated = dtypes.dtype(dtype)

@@ -318,7 +318,7 @@ def _take_static(x: Array, window: _StaticWindow) -> Any:
 
 
 def _take_dynamic(x: Array, entries: Sequence[Entry]) -> Any:
-    """Read spans and integers of which some are traced: a slice, then a dynamic_slice of length 1."""
+    """Read spans and integers, some of them traced: first a slice, then a dynamic_slice of length 1."""
     axes = [e for e, _ in _per_axis(entries, x.shape)]
     x = slice_(x, *_bounds(axes, x.shape))
     positions: list[Any] = [0] * x.ndim

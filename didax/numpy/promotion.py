@@ -137,7 +137,7 @@ def as_array_of(
 
 
 def beside_wide(*operands: Any) -> list[Any]:
-    """Return the operands, of which a Python number beside an array of 64 bits is a weak array of 64 bits.
+    """Return the operands; if an array among them has 64 bits, Python numbers become weak arrays of 64 bits.
 
     For functions that make an array of each operand before the operands promote: alone, the number would be narrowed.
     """
@@ -152,7 +152,7 @@ def beside_wide(*operands: Any) -> list[Any]:
 
 
 def constant(value: Any, dtype: np.dtype[Any]) -> Array:
-    """Return a number as an array of the given dtype; a NumPy scalar would be narrowed beside other operands."""
+    """Return a number as an array of the given dtype; as a NumPy scalar it would be narrowed among other operands."""
     return (
         number(value, dtype)
         if is_symbolic(value)

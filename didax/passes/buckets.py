@@ -5,8 +5,8 @@
 
 An axis of a length that depends on symbolic sizes has, in the padded program, the largest length that this can be. What
 lies beyond the real length is arbitrary, and no rule lets it into what lies before. A primitive says how by its rule
-`padded`, which gets a `PaddedEqn` and the operands; an equation without symbolic lengths is bound as it is; every other
-one is refused by name. Derivatives and batches are taken before: this is the last that is done to a program.
+`padded`, which gets a `PaddedEqn` and the operands. An equation without symbolic lengths is bound as it is; any other
+equation of a primitive without this rule is refused by name. Derivatives and batches are taken before this pass.
 Read next: `primitives/padded.py`, the rules; `primitives/real_lengths.py`, what they are written with;
 `docs/design/buckets.md`.
 """
@@ -109,11 +109,11 @@ class PaddedEqn:
     select = given_by("didax.primitives.real_lengths")
     """select(which, x, y): `x` where `which` holds, else `y`; scalars stretch."""
     lowest = given_by("didax.primitives.real_lengths")
-    """lowest(dtype): what comes first in the order of `top_k`; for floats a NaN with the sign of minus."""
+    """lowest(dtype): the least value in the order of `top_k`; for floats, the NaN with the sign bit set."""
     fit = given_by("didax.primitives.real_lengths")
-    """fit(x, axis, length, step=1): so many elements along an axis; arbitrary ones where `x` has ended."""
+    """fit(x, axis, length, step=1): `length` elements along an axis; arbitrary ones where `x` has ended."""
     window = given_by("didax.primitives.real_lengths")
-    """window(x, axis, start, length): so many from a real position on; arbitrary ones where `x` has ended."""
+    """window(x, axis, start, length): `length` elements from a real position on; arbitrary ones where `x` has ended."""
     flip = given_by("didax.primitives.real_lengths")
     """flip(x, axis, size): the elements before a real size in reverse order."""
     insert = given_by("didax.primitives.real_lengths")

@@ -3,9 +3,9 @@
     add_checks(jaxpr, kinds)      each operation with a check of what it needs (an index in range) or makes (no NaN)
     checkify_jaxpr(jaxpr, kinds)  inputs -> outputs, whether a check failed, which one first, the values it shows
 
-A check is an equation with an effect and no result; unless something turns it into data it raises when it fails. What
-an operation needs of its operands' values is its primitive's `conditions` rule. How a failure leaves a branch or a loop
-is the `checkify` rule of the primitives that hold jaxprs: it binds the transformed jaxprs and hands on a `Report`.
+A check is an equation with an effect and no result; unless something turns it into data it raises when it fails. A
+primitive's `conditions` rule says what an operation needs of its operands' values. The `checkify` rule of a primitive
+that holds jaxprs says how a failure leaves a branch or a loop: it binds the transformed jaxprs and hands on a `Report`.
 One of four files on checks, the one with the passes. Read next: `primitives/check.py` (the primitive),
 `didax/debug/_check.py` and `didax/checkify.py` (what users call).
 """

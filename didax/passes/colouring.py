@@ -4,8 +4,8 @@
     by_rows        the same of the transpose
     by_both        the densest rows (or columns) are computed as such, and the rest by columns (or rows): a matrix with
                    a full row and a full column takes three passes
-    symmetric      one of the entries (i, j) and (j, i) stands alone in its row among the columns of its colour: star
-                   colouring, for which a full row and column are one colour
+    symmetric      star colouring: of the entries (i, j) and (j, i), one is the only entry of its row in the columns of
+                   a colour. A full row and its mirror image, a full column, take one colour
 
 Everything is greedy. Coleman, More (1984), Estimation of sparse Hessian matrices and graph coloring problems;
 Gebremedhin, Manne, Pothen (2005), What color is your Jacobian?
@@ -102,7 +102,7 @@ def symmetric(pattern: Any) -> Colouring:
 
 
 def star(graph: Any) -> Any:
-    """Colours of a graph such that neighbours differ, and so that no path of four has two colours."""
+    """Colours of a graph's vertices: neighbours differ, and no path of four vertices has only two colours."""
     neighbours = [
         [int(w) for w in graph.indices[graph.indptr[v] : graph.indptr[v + 1]] if w != v]
         for v in range(graph.shape[0])
@@ -142,7 +142,7 @@ def _colours(pattern: Any) -> Any:
 
 
 def _transposed(colour: Callable[[Any], Colouring], pattern: Any) -> Colouring:
-    """The colouring of the transpose, for the matrix: what was behind is in front."""
+    """The colouring of the transpose as one of the matrix: rows, columns and the two groups of results trade places."""
     m, n = pattern.shape
     found = colour(pattern.T.tocsr())
     rows, columns = _entries(pattern)

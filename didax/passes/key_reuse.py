@@ -92,7 +92,7 @@ class Keys:
                 uses[purpose] = line
 
     def row(self, i: int, aval: ShapedArray) -> Keys:
-        """Those of row `i`, of that type."""
+        """The keys of row `i`, which is of that type."""
         return Keys(aval, self.record, self.positions[i])
 
 

@@ -169,7 +169,7 @@ def _reaching(
     sources: dict[Var, Eqn],
     culprits: dict[Var, _Found],
 ) -> list[_Found]:
-    """Those to blame for what is in the variables `hit`, first the first."""
+    """The equations to blame for what is in the variables `hit`, in the order of `culprits`."""
     seen: set[Var] = set()
     waiting = list(hit)
     while waiting:

@@ -1,19 +1,19 @@
 """Cutting a large program into blocks that XLA compiles one by one.
 
-`cut` splits the equations of a large jaxpr into consecutive blocks, each a jaxpr of its own. What crosses a cut is
-written to memory instead of fused, so cuts are made only before contractions (products of matrices, convolutions),
-whose operands are in memory anyway, and of these where the fewest bytes cross. A chain of elementwise operations is
-left whole: cut, its gradient ran 6 times slower.
+`cut` splits the equations of a large jaxpr into consecutive blocks, each a jaxpr of its own. A value that
+crosses a cut is written to memory instead of fused. So cuts are made only before contractions (products of matrices,
+convolutions), whose operands are in memory anyway, and among nearby contractions before the one where the fewest bytes
+cross. A chain of elementwise operations is left whole: when one was cut, its gradient ran 6 times slower.
 
-Whether it pays follows from the longest path that no contraction interrupts, such as the state of a recurrent network
-or the sum that residual layers add to. XLA repeats the values on it in every fusion that reads them; cut, such programs
-compile in a third to four fifths of the time. Programs of short paths, as those of perceptrons and convolutions,
-compile up to 4 times slower when they are cut.
+Whether cutting pays follows from the longest path that no contraction interrupts, such as the state of a recurrent
+network or the sum that residual layers add to. XLA computes the values on the path again in every fusion that reads
+them. When such programs are cut, they compile in a third to four fifths of the time. Programs of short paths, such as
+perceptrons and convolutional networks, compile up to 4 times slower when they are cut.
 
-`kept_in_memory` is for what no contraction interrupts: the steps of a stencil, or of an equation of motion, written
-out. Each step reads the one before at several places (slices of it, broadcasts), and XLA repeats the step for each of
-them, with all steps before it: its time is multiplied at each step, up to minutes. So these values are written to
-memory, which costs a copy.
+`kept_in_memory` is for programs that no contraction interrupts: the steps of a stencil, or of an equation of motion,
+written out. Each step reads the one before at several places (slices of it, broadcasts). XLA computes the step again
+for each place, with all steps before it, so the time is multiplied at each step, up to minutes. These values are
+therefore written to memory, which costs a copy.
 docs/design/compiling.md has the measurements.
 Read next: `xla/lowering.py`, which calls each block as a function that is not to be inlined.
 """
@@ -31,8 +31,8 @@ BLOCK = 128  # equations in a block, about
 WINDOW = 48  # how far a cut may move to find a cheaper place
 SMALL = 3 * BLOCK  # programs up to this size are left whole
 LONG = 35  # values on a path that are read more than once; programs of shorter paths are left whole
-MANY = 1000  # moves of elements that one result takes, from which on XLA is not left to repeat them
-FEW = 16  # moves of elements in one kernel
+MANY = 1000  # if one result takes as many moves of elements, values are kept in memory
+FEW = 16  # then one kernel is left to do as many moves of elements
 
 
 def cut(jaxpr: Jaxpr) -> list[Jaxpr]:
@@ -58,7 +58,7 @@ def cut(jaxpr: Jaxpr) -> list[Jaxpr]:
 
 
 def longest_path(jaxpr: Jaxpr) -> int:
-    """How many values on a path that no contraction interrupts are read by several equations; of the longest path."""
+    """The largest number of values on one path that several equations read, if no contraction interrupts the path."""
     readers = _readers(jaxpr.eqns)
     counts: dict[Atom, int] = {}
     for eqn in jaxpr.eqns:
@@ -77,23 +77,23 @@ def _readers(eqns: Sequence[Eqn]) -> Counter[Var]:
 def kept_in_memory(jaxpr: Jaxpr) -> set[Var]:
     """The values to write to memory, so that XLA does not compute them again for each place at which they are read.
 
-    They are those that several equations read, some of them at other places, and where no such value ends a
-    computation of too many moves, its result.
+    These are the values that several equations read, some of them at other places. Where a computation of too many
+    moves reads no such value, its result is kept as well.
     """
     if len(jaxpr.eqns) < FEW or _moves_repeated(jaxpr, set(), set()) < MANY:
         return set()
     moved = _readers([eqn for eqn in jaxpr.eqns if _moves(eqn, eqn.invars)])
     again = {x for x, n in _readers(jaxpr.eqns).items() if n > 1}
-    again.update(*[_readers([eqn]) for eqn in jaxpr.eqns if _called(eqn)])  # a function may read it again
+    again.update(*[_readers([eqn]) for eqn in jaxpr.eqns if _called(eqn)])  # a function may read it twice
     kept: set[Var] = set()
     _moves_repeated(jaxpr, again.intersection(moved), kept)
     return kept
 
 
 def _moves_repeated(jaxpr: Jaxpr, ends: Set[Var], kept: set[Var]) -> int:
-    """How many moves of computed elements one result takes if only `ends` are in memory, exact up to `MANY`.
+    """The most moves of computed elements that one result takes if only `ends` are in memory; exact only up to `MANY`.
 
-    The values among `ends` are added to `kept`, and if there are any, those after `FEW` moves.
+    The values among `ends` are added to `kept`. If there are `ends`, so are values that take more than `FEW` moves.
     """
     counts: dict[Atom, int] = {}  # of the values that are not in memory
     most = 0
@@ -113,10 +113,10 @@ def _moves_repeated(jaxpr: Jaxpr, ends: Set[Var], kept: set[Var]) -> int:
 
 
 def _moves(eqn: Eqn, operands: Sequence[Atom]) -> int:
-    """How many equations, of it and of the function that it calls, read these operands at other places.
+    """How many equations read these operands at other places: this one, or those of the function that it calls.
 
-    They are those with results of other sizes (slices, concatenations, broadcasts, sums), and those that reverse axes.
-    XLA was not seen to repeat anything for other moves within a size, such as transposes and gathers.
+    Such equations have results of other sizes (slices, concatenations, broadcasts, sums), or reverse axes. XLA was not
+    seen to compute anything again for other moves that keep the size, such as transposes and gathers.
     """
     if _writes(eqn):
         return 0
@@ -127,12 +127,12 @@ def _moves(eqn: Eqn, operands: Sequence[Atom]) -> int:
     out = eqn.outvars[0].aval if eqn.outvars else None
     for x in operands:
         if x.aval is not out and out is not None and x.aval.ndim and x.aval.size != out.size:
-            return 1  # of rank 0 it would be a number, which stretches
+            return 1  # an operand of rank 0 does not count: a number stretches
     return 0
 
 
 def _writes(eqn: Eqn) -> bool:
-    """Whether XLA writes its results to memory in any case: those of contractions and of loops."""
+    """Whether XLA always writes the equation's results to memory, as those of contractions and of loops."""
     return eqn.primitive.materializes_operands or not _OF_LOOPS.isdisjoint(eqn.params)
 
 

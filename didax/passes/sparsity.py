@@ -193,7 +193,7 @@ def _incidence(rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
 
 
 def either(runs: Sequence[Sequence[Dependence]]) -> list[Dependence]:
-    """Results of which one of several programs computes them."""
+    """The results of several programs, of which any one may run."""
     return [Dependence(xs[0].aval, rows=union([x.rows for x in xs])) for xs in zip(*runs, strict=True)]
 
 

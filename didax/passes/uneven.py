@@ -7,8 +7,8 @@ wait forever. Where types are tracked, they forbid such programs (`primitives/co
 `shard_map` without tracked types, `agreeing` finds out along which manual axes each value may differ, by the `differs`
 rules of the primitives. The results of a primitive without a rule differ along the axes along which an operand does.
 Where the devices that a collective joins choose by a value that may differ between them, the primitive's `agree` rule
-puts a comparison before the choice: all go the way of the lowest number, and a check raises CheckError unless it is
-the number of all.
+puts a comparison before the choice: all devices choose by the lowest of their values, and a check raises CheckError
+unless they all have that value.
 Read next: `primitives/control_flow/agreement.py`, the comparison; `primitives/shard_map.py`, who asks for it.
 """
 
@@ -59,7 +59,7 @@ def _chooses(jaxpr: Jaxpr, axes: Axes) -> bool:
 
 
 class _Search:
-    """Along which axes values may differ; and the equations whose choice may, along axes of their collectives."""
+    """Along which axes values may differ; and the equations whose choice may differ along axes of their collectives."""
 
     def __init__(self, axes: Axes):
         self.axes = axes

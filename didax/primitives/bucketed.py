@@ -3,8 +3,8 @@
     bucketed_p.bind(f32[5]; jaxpr={ lambda ; a:f32[n]. ... }, sizes=(("n", 5),), bucket=(("n", 8),))
 
 Its operands and results have their real shapes. Transformations go through the symbolic jaxpr, so a derivative or a
-batch is staged once for all sizes, and what is padded is the program after all of them: no derivative depends on what
-lies beyond the real length. Within another compiled program the padding is part of that.
+batch is staged once for all sizes. Only the program that is left after all transformations is padded, so no derivative
+depends on what lies beyond the real length. Within another compiled program, the padding is part of that program.
 Read next: `didax/passes/buckets.py`; `didax/runtime/bucketed.py`, which runs it; `didax/api/buckets.py`, for users.
 """
 

@@ -140,14 +140,14 @@ def batch_by_method(
     dims: Sequence[int | None],
     params: dict[str, Any],
 ) -> Any:
-    """The batch rule of a call of a function that is not known, by what `vmap_method` says that it takes."""
+    """The batch rule of a call of an opaque function; `vmap_method` says which batches the function takes."""
     vmap_method, result_avals = params["vmap_method"], params["result_avals"]
     if vmap_method in ("sequential", "sequential_unrolled"):
         return run_by_element(
             primitive, axis, args, dims, params, unroll=vmap_method == "sequential_unrolled"
         )
     args = [x if d is None else array_ops.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
-    if vmap_method != "legacy_vectorized":  # which passes what is not batched as it is
+    if vmap_method != "legacy_vectorized":  # that method passes unbatched operands as they are
         length = axis.size if vmap_method == "broadcast_all" else 1
         args = [
             array_ops.broadcast_axis(x, length, 0) if d is None else x

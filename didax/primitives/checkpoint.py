@@ -69,8 +69,9 @@ class Offloadable(NamedTuple):
 # remove optimization barriers. Nothing is merged or moved across a call that is not inlined. Its
 # operands are the residuals and the tangents or cotangents, so it starts when those are there, and the memory
 # for what it computes again is needed only then.
-# Residuals that were offloaded are brought back inside: at once, XLA would drop the way to the host and back. Its
-# passes for GPUs keep barriers, and its host offloader follows values through them, so there a barrier does instead.
+# Residuals that were offloaded are brought back inside of the call. If they were brought back at once, XLA would drop
+# the way to the host and back. XLA's passes for GPUs keep barriers, and its host offloader follows values through
+# them, so on GPUs a barrier takes the place of the call.
 
 
 class Checkpoint(Call):
@@ -85,7 +86,7 @@ class Checkpoint(Call):
     def bind(
         self, *args: Any, jaxpr: Jaxpr, prevent_cse: bool, policy: Policy | None, differentiated: bool = False
     ) -> list[Any]:
-        """As of every primitive."""
+        """Apply the primitive under the current trace."""
         params = {"prevent_cse": prevent_cse, "policy": policy, "differentiated": differentiated}
         return super().bind(*args, jaxpr=jaxpr, **params)
 

@@ -6,8 +6,8 @@ Inside the mapped function an element's type has no such axis, so a collective i
 that names the axis. The axis of a `vmap` ends at its interpreter: the batch rule turns the collective into an ordinary
 operation along the batch axis. The manual axes of a `shard_map` end in the compiled program: there a collective is
 communication between devices. Every other transformation passes it on as any linear operation. A primitive handles
-one layout, and one axis of a `vmap` or several manual ones (then `axis_name` is a tuple, the slowest first); the faces
-in `didax/lax/parallel.py` make the others (untiled forms, means) of these.
+one layout, and one axis of a `vmap` or several manual ones (then `axis_name` is a tuple, the slowest first); the
+functions of `didax/lax/parallel.py` build the others (untiled forms, means) from these.
 Read next: `transforms/batching.py`; `varying.py`, which values differ between devices.
 """
 
@@ -53,7 +53,7 @@ class Collective(Primitive):
     axis is repeated along it first, unless `shared` knows the result.
     """
 
-    alike: ClassVar[bool] = False  # whether all that exchange get the same
+    alike: ClassVar[bool] = False  # whether all that exchange get the same result
     holes = {"eager": _UNBOUND}
     sets_varying = True
     sharding = split.kept  # over the explicit mesh axes that are not those of the collective

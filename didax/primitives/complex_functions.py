@@ -335,7 +335,7 @@ def sign(ctx: Any, z: Any) -> Any:
 
 
 def absolute(ctx: Any, z: Any, out: Any) -> Any:
-    """|z|, given as XLA computes it: infinite where a part is, even beside NaN."""
+    """|z|, from XLA's result `out`: infinite where a part of z is, even if the other part is NaN."""
     c = Corners(ctx)
     x, y = c.parts(z)
     return c.put(c.any_of(c.is_infinite(x), c.is_infinite(y)), math.inf, out)

@@ -52,7 +52,7 @@ class ConvertElementType(Primitive):
         return convert(x, new_dtype)
 
     def eager_for(self, avals: tuple[ShapedArray, ...]) -> Any:
-        return self.eager  # of packed integers too
+        return self.eager  # the rule holds for packed integers, too
 
     def eager_text(
         self,
@@ -380,7 +380,7 @@ def iota(dtype: np.dtype[Any], shape: tuple[int, ...], dimension: int) -> Any:
 
 
 def computed_once(*xs: Any) -> list[Any]:
-    """The same values; what compares them with results of them gets the numbers that the results were made of."""
+    """The same values, computed once: a comparison with a result gets the very numbers that the result was made of."""
     inexact = [x for x in xs if dtypes.is_inexact(aval_of(x).dtype) and aval_of(x).ndim]
     found = iter(materialize_p.bind(*inexact) if inexact else [])
     return [next(found) if any(x is y for y in inexact) else x for x in xs]

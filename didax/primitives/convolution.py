@@ -466,9 +466,10 @@ def lower_depthwise(
         convolution       3.9     6.4     9.4    13.7
         shifted images    0.11    0.24    0.36    0.53
 
-    So does it run filters of one feature. Processor microseconds on one loaded core, convolution -> shifted images: 9
-    and 33 numbers over 100,000 2791 -> 105 and 3075 -> 257 (NumPy 251, 1232), 3 x 3 over 256 x 256 6493 -> 108, its
-    cotangents 10617 -> 308 and 9944 -> 2479, with 4 features 4416 -> 257. 32 features are left to the library.
+    It runs filters of one feature by a generic loop, too. Processor microseconds on one loaded core, convolution ->
+    shifted images: 9 and 33 numbers over 100,000 2791 -> 105 and 3075 -> 257 (NumPy 251, 1232), 3 x 3 over 256 x 256
+    6493 -> 108, its cotangents 10617 -> 308 and 9944 -> 2479, with 4 features 4416 -> 257. 32 features are left to the
+    library.
     """
     out = ctx.out_avals[0]
     lhs_spec, rhs_spec, out_spec = numbers

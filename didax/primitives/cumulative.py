@@ -63,9 +63,7 @@ class Cumulative(Primitive):
         ufunc: np.ufunc,
         *,
         accepts: str,
-        identity: Callable[
-            [np.dtype[Any]], Any
-        ],  # returns None for dtypes that are not to be scanned in blocks
+        identity: Callable[[np.dtype[Any]], Any],  # None for dtypes that are not to be scanned in blocks
         combine: Callable[[Any, Any], Any] | None = None,  # None for classes whose `scan` does not use it
     ):
         super().__init__(name)
@@ -244,7 +242,7 @@ def _add_exponentials(x: list[Any], y: list[Any]) -> list[Any]:
 # --- Lowering -----------------------------------------------------------------------------------------------
 
 # Note [Lowering of cumulative reductions]
-# XLA has no scan: JAX writes a reduce_window, and XLA makes many passes over the array of it. Accelerators get the
+# XLA has no scan: JAX writes a reduce_window, which XLA turns into many passes over the array. Accelerators get the
 # same, because each step of a loop would start kernels of its own there. On the CPU a loop over the rows of the axis
 # becomes one function that reads and writes each element once. Long axes are cut into blocks of 32: the loop runs over
 # the positions in a block, for all blocks at once, then over the blocks' totals. So an array of one axis is vectorised,
@@ -379,7 +377,7 @@ def _exact_sum(ctx: FunctionContext, sums: list[Value], x: Value) -> list[Value]
     of_high = ctx.op("subtract", [total, of_x])
     error = ctx.op("add", [ctx.op("subtract", [high, of_high]), ctx.op("subtract", [x, of_x])])
     is_number = ctx.compare("GT", ctx.op("abs", [error]), ctx.constant(0, error.aval))
-    return [total, ctx.select(is_number, error, ctx.constant(-0.0, error.aval))]  # of -0.0 and infinity none
+    return [total, ctx.select(is_number, error, ctx.constant(-0.0, error.aval))]  # -0.0 and inf have none
 
 
 def lower_scan(

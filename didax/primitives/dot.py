@@ -88,8 +88,8 @@ def free_axes(ndim: int, contract: Axes, batch: Axes) -> Axes:
 def _neighbours(x: ShapedArray, y: ShapedArray, contract: Any) -> list[tuple[Axes, Axes]]:
     """The summed axes in runs that lie next to each other, in the same order, in both operands.
 
-    The runs are in the order of the larger operand. Where the other one has another order, XLA moves its axes:
-    bki,ijk->bj took twice as long in the other's order, where one operand had eight times the size of the other.
+    The runs are in the order of the larger operand, because XLA moves the axes of the other one if its order differs:
+    with one operand eight times as large, bki,ijk->bj took twice as long in the order of the smaller one.
     """
     sizes = x.size, y.size
     by_y = not any(map(is_symbolic, sizes)) and sizes[0] < sizes[1]
@@ -105,8 +105,8 @@ def _neighbours(x: ShapedArray, y: ShapedArray, contract: Any) -> list[tuple[Axe
 def _merged(ctx: Any, x: Any, runs: Sequence[Axes], batch: Axes) -> tuple[Any, list[int], list[int]]:
     """`x` with each run of axes as one axis, where those axes are then, and where the batch axes are.
 
-    XLA sums over several axes by moving them first: the gradient of a weight that a batch of sequences meets took 1.5
-    times as long.
+    XLA moves several summed axes before it sums. Left to it, the gradient of a weight that is applied to a batch of
+    sequences took 1.5 times as long.
     """
     gone = {i for run in runs for i in run[1:]}
     sizes = {run[0]: math.prod(x.aval.shape[i] for i in run) for run in runs}
@@ -178,7 +178,7 @@ def _holds_sums_of(preferred: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
 def operand_dtype(out: np.dtype[Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Dtype in which the operands enter XLA: their own, or the result's when that is of another kind.
 
-    Or when theirs is narrower than a byte: XLA widens no such operands.
+    Operands narrower than a byte enter in the result's dtype, too: XLA does not widen them.
     """
     own = dtypes.kind_of(out) == dtypes.kind_of(dtype) and not dtypes.is_sub_byte(dtype)
     return dtype if own else out
@@ -192,7 +192,7 @@ def accumulation_dtype(out: np.dtype[Any], dtype: np.dtype[Any]) -> np.dtype[Any
 
 
 def match_cotangent(ct: Any, x: Any) -> tuple[Any, Any]:
-    """Cotangent and known operand in one dtype: with preferred_element_type they come in two."""
+    """Cotangent and known operand in one dtype: with preferred_element_type their dtypes may differ."""
     out, dtype = aval_of(ct).dtype, aval_of(x).dtype
     if out == dtype:
         return ct, x
@@ -400,14 +400,15 @@ _LARGE = 1 << 18  # elements of an operand
 def _sums_within_large(ctx: Any, x: Any, y: Any, x_contract: Any, y_contract: Any) -> bool:
     """Whether a matrix is summed down its columns, with a large array that is summed along an axis within.
 
-    So are gradients of weights by shared inputs, one for each cotangent of a batch, as in `jacrev`. XLA moves the
-    summed axis to an end first. Moved to the front, both operands are summed down their columns, which its library does
-    not take. With the array on the left it goes to the end. Processor milliseconds, one loaded core of an AMD EPYC:
+    Gradients of weights by shared inputs are such sums: one for each cotangent of a batch, as in `jacrev`. XLA first
+    moves the summed axis to an end. If it goes to the front, both operands are summed down their columns, which XLA's
+    library does not take. With the array on the left, the axis goes to the end. Processor milliseconds, one loaded core
+    of an AMD EPYC:
 
         (128, 64), (64, 128, 64)      2.6 -> 1.7
         (512, 128), (32, 512, 32)     3.7 -> 2.2
         (512, 784), (4, 512, 128)    12.6 -> 11.1
-        (128, 64), (8, 128, 64)       0.35 -> 0.40, which is not large
+        (128, 64), (8, 128, 64)       0.35 -> 0.40, so such arrays do not count as large
     """
     shape = y.aval.shape
     if not ctx.module.on_one_cpu or any(map(is_symbolic, (*x.aval.shape, *shape))):

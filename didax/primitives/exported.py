@@ -34,7 +34,7 @@ class Artifact:
       kept: the arguments that the module takes, by number.
       platform_index: what a module for several platforms takes first: the number of the platform.
       symbolic: whether types of the module have dimensions of any size.
-      devices: how many the module is for; one for one computes on each device of a program.
+      devices: how many the module is for; a module for one device computes on each device of a program.
     """
 
     __slots__ = ("data", "devices", "in_avals", "kept", "name", "out_avals", "platform_index", "symbolic")
@@ -76,7 +76,7 @@ class Artifact:
 
 
 def drawn_from_all(line: Any, operands: Sequence[Any], num_results: int) -> list[None]:
-    """What a program that does not say what it does with keys is taken to do: it draws from all that it is given."""
+    """The `keys` rule of a program that does not say what it does with keys: it counts as drawing from all of them."""
     for x in operands:
         if isinstance(x, Keys):
             x.use(DRAWN, line)

@@ -91,13 +91,13 @@ class Fft(LinearUnary):
 
     def lower(self, ctx: Any, x: Any, *, fft_type: FftType, fft_lengths: Lengths) -> Any:
         (out,) = ctx.out_avals
-        if out.size == 0:  # no transform, but batch axes of none
+        if out.size == 0:  # a batch axis of length 0: there is nothing to transform
             return ctx.constant(0, out)
         if fft_type in (FftType.FFT, FftType.IFFT) and len(fft_lengths) == 1 and _has_quarters(ctx, out):
             write = lambda inner, x: [_lower_by_quarters(inner, x, fft_type)]
             return kept_apart(ctx, "fft", [x], write)[0]
         y = _lower_fft(ctx, x, fft_type, fft_lengths, out)
-        # XLA's transform on the CPU fails where LAPACK, which reads matrices by columns, has it write them so.
+        # XLA's transform on the CPU fails if it has to write a matrix by columns, as LAPACK reads matrices.
         is_pinned = out.ndim > 1 and ctx.module.on_cpu and not ctx.module.alone
         return ctx.by_rows(y) if is_pinned else y
 
@@ -147,7 +147,7 @@ def _lower_fft(ctx: Any, x: Any, fft_type: FftType, lengths: Lengths, out: Shape
 # which is a step along memory, four transforms of q elements, and a transpose. The powers of w are products of two
 # short tables. Processor milliseconds of complex64, one loaded core of an AMD EPYC, the library -> quarters, SciPy:
 # 2^17 2.3 -> 0.84, 1.9; 2^18 4.7 -> 2.3, 3.2; 2^19 10 -> 5.0, 7.0; 2^20 21 -> 11.5, 16; 400,000 7.4 -> 5.6, 4.2.
-# Larger arrays than 8 MB come on fresh pages, whose cost outweighs the gain; tables of odd lengths are not vectorized.
+# Arrays of more than 8 MB get fresh pages, whose cost outweighs the gain; tables of odd lengths are not vectorized.
 _LONG = 1 << 16  # elements of a row that the library is given
 _LARGE = 8 << 20  # bytes
 

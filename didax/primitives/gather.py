@@ -6,8 +6,8 @@
 The last axis of the indices holds one position per entry of `start_index_map`; the other axes (`b`) are the
 batch. Windows (`w`) have sizes `slice_sizes`; axes of the operand that are collapsed, or walked together with
 an axis of the indices (`operand_batching_dims`), are left out of them. `GatherScatterMode` says what becomes
-of a window that does not fit. Transposes of each other, they are what indexing by arrays and the batches of
-dynamic slices are made of. Read next: `window_positions.py` (dimension numbers and positions), `slicing.py`
+of a window that does not fit. The two are transposes of each other. Indexing by arrays and batches of dynamic
+slices are made of them. Read next: `window_positions.py` (dimension numbers and positions), `slicing.py`
 (windows at one position), `didax/numpy/indexing.py` (NumPy's notation for all this).
 """
 
@@ -91,7 +91,7 @@ def materialized_update(ctx: Any, update: Any, partial: Iterable[int]) -> Any:
 def _uneven_kept_whole(ctx: Any, update: Any, axes: Iterable[int]) -> Any:
     """`update`, which the partitioner does not split along those of the `axes` that the devices do not divide evenly.
 
-    It splits such an axis over some of the devices before the call of Note [Updates in place], and gathers it again.
+    Otherwise it would split such an axis over some devices before the call of Note [Updates in place], and gather it.
     """
     devices = ctx.module.devices
     if devices is None or not devices.partitioned_here:

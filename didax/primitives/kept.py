@@ -24,7 +24,7 @@ from didax.xla.text import FunctionContext, Value, tensor_type
 
 _EFFECTS: Effects = frozenset([KEPT])
 _INT64 = np.dtype(np.int64)
-# Of other dtypes XLA ends the process.
+# XLA ends the process for other dtypes.
 _DRAWN = ("float16", "bfloat16", "float32", "float64", "int32", "uint32", "int64", "uint64")
 
 

@@ -2,10 +2,10 @@
 
     x.T @ x, x @ x.T        is symmetric: the blocks on and above the diagonal are multiplied, the others are copied
     x.T @ y                 with rows of x of many multiples of 512 bytes: x is transposed before it is multiplied;
-                            so is it where some 100 products are summed, as in the gradient of a weight by a batch
+                            x is also transposed where sums have some 100 terms, as in the gradient of a weight
 
-XLA multiplies a Gram matrix as any product, NumPy asks for half of it. And XLA reads a matrix that is summed down its
-columns line by line of the cache, where lines at distances of powers of two displace each other. Processor
+XLA multiplies a Gram matrix as any product, while NumPy computes half of it. And XLA reads a matrix that is summed down
+its columns one cache line at a time, where lines at distances of powers of two displace each other. Processor
 milliseconds, float32, one loaded core of an AMD EPYC:
 
     product, shapes                        XLA's    here    NumPy

@@ -59,7 +59,7 @@ class RandomGamma(Primitive):
         jaxpr: Jaxpr,
         log_space: bool,
     ) -> tuple[Any, int]:
-        """`a` gets the batch axis in any case: the derivative takes samples and parameters element by element."""
+        """`a` always gets the batch axis: the derivative takes samples and parameters element by element."""
         key, a = args
         new, _ = batch_jaxpr(jaxpr, axis, (dims[0], 0), (True,))
         return self.bind(key, move_batch_axis(a, dims[1], 0, axis.size), jaxpr=new, log_space=log_space), 0

@@ -63,7 +63,7 @@ class ShardMap(Primitive):
     evaluate = given_by("didax.runtime.compiled")
 
     def bind(self, *args: Any, jaxpr: Jaxpr, in_specs: Specs, **params: Any) -> list[Any]:
-        """As of every primitive, but where types do not say what differs, devices agree before they exchange."""
+        """As for every primitive, except that devices agree before they exchange if types do not say what differs."""
         if not params["tracked"]:
             jaxpr = _agreeing(jaxpr, in_specs, params["mesh"], params["axes"])
         return super().bind(*args, jaxpr=jaxpr, in_specs=in_specs, **params)
@@ -78,7 +78,7 @@ class ShardMap(Primitive):
         axes: Sequence[str],
         **_: Any,
     ) -> list[Axes]:
-        """Along the axes of a `shard_map` around this one."""
+        """Results may differ along the axes of a `shard_map` around this one, not along its own."""
         return [found.difference(axes) for found in follow(jaxpr, operands)]
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
@@ -113,7 +113,7 @@ class ShardMap(Primitive):
             ending = f"sdy.return {names(outs)} : {types(outs)}" if outs else "sdy.return"
         finally:
             devices.manual = outer
-        # What orders calls of Python is passed on beside the operands, and so is the number of the run.
+        # The tokens that order calls of Python are passed on with the operands, and so is the number of the run.
         run = [ctx.run.use()] if body.run.used else []
         args = (*run, *ctx.tokens[:count], *args)
         parts, out_avals = (
@@ -248,7 +248,7 @@ class ShardMap(Primitive):
     def checkify(
         self, kinds: Kinds, *args: Any, jaxpr: Jaxpr, in_specs: Any, out_specs: Any, **how: Any
     ) -> tuple[list[Any], Report | None]:
-        """Each device reports; what the first device tells whose check failed is the report of all."""
+        """Each device reports; the report of the first device whose check failed becomes the report of all."""
         with manual_axes(**how):
             new = checkify_jaxpr(jaxpr, kinds)
         n, reported = len(jaxpr.outvars), len(new.jaxpr.outvars) - len(jaxpr.outvars)
@@ -402,9 +402,9 @@ def _split_batch(
 
 @cached_on_jaxpr
 def _agreeing(jaxpr: Jaxpr, in_specs: Specs, mesh: Mesh, axes: tuple[str, ...]) -> Jaxpr:
-    """The program in which devices compare what they choose a branch or the length of a loop with a collective by.
+    """The program in which devices compare the values by which they choose a branch or loop length around a collective.
 
-    For a program in which types do not say what differs.
+    It is for a program whose types do not say what differs.
     """
     return _choosing_by(agreed, jaxpr, in_specs, mesh=mesh, axes=axes, tracked=False)
 

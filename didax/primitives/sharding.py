@@ -5,8 +5,8 @@
     loosen(x)                          the same value, whose type says nothing of explicit axes
     memory(x, kind)                    the same value, in memory of that kind
 
-All are the identity on values, and so are their derivatives: a cotangent lies as the value does. It is brought to the
-`source`, the kind of memory that the operand of `memory` was known to lie in; by default to the memory of the device.
+All are the identity on values, and so are their derivatives: a cotangent lies as the value does. The cotangent of
+`memory` is brought to `source`, the kind of memory that the operand was known to lie in; by default that of the device.
 Read next: `core/sharding.py`, `core/device_types.py`, `passes/memories.py`; `runtime/partitioned.py`, where such
 programs run.
 """
@@ -76,7 +76,7 @@ class ShardingConstraint(LinearUnary):
 
 
 class Loosen(LinearUnary):
-    """The operand, of whose splits the partitioner is free to think otherwise."""
+    """The operand, which the partitioner may split in other ways."""
 
     evaluate = given_by("didax.runtime.sharded")
     moves_elements = True
@@ -135,7 +135,7 @@ def zeros(aval: ShapedArray) -> Any:
 
 
 def with_layout(x: Any, layout: NamedSharding | None) -> Any:
-    """The value with a type that says how it is split over explicit mesh axes, or for None says nothing of them."""
+    """`x` with a type that says how `x` is split over explicit mesh axes; for None, with a type that names none."""
     if aval_of(x).layout is layout:
         return x
     return loosen_p.bind(x) if layout is None else sharding_constraint_p.bind(x, sharding=layout)

@@ -84,7 +84,7 @@ class Sort(Primitive):
             return _lower_by_comparator(ctx, xs, dimension, num_keys)
         if len(xs) == 1:
             return [_lower_single(ctx, xs[0], dimension)]
-        if ctx.module.partitioned_here:  # what follows is moved once, not in each part
+        if ctx.module.partitioned_here:  # the operands are gathered once, not for each part of the sort
             whole = functools.partial(ctx.module.devices.kept_whole, ctx, axes=[dimension])
             xs = tuple([x if x.name in ctx.ramps else whole(x) for x in xs])
         order = (

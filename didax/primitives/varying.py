@@ -33,7 +33,7 @@ class PVary(LinearUnary):
     padded = padded.elementwise
 
     def bind(self, x: Any, *, axes: tuple[str, ...]) -> Any:
-        """As of every primitive, but nothing is to do where the operand varies along the axes already.
+        """As for every primitive, except that there is nothing to do where the operand varies along the axes already.
 
         A program is staged again on operands that vary along more axes (`control_flow/varying.py`).
         """
@@ -74,9 +74,9 @@ def pvary(x: Any, axes: Iterable[str]) -> Any:
 
 
 def match_devices(x: Any, aval: ShapedArray) -> Any:
-    """A tangent or cotangent of that type, from one that varies along other axes: summed over those too many.
+    """The tangent or cotangent `x` made to have the type `aval`, if it varies along, or is split over, other axes.
 
-    From one that is split otherwise over explicit axes, too.
+    It is summed over the axes along which `aval` does not vary.
     """
     extra = aval_of(x).vma - aval.vma
     if extra:

@@ -82,8 +82,8 @@ def choice(
 ) -> Any:
     """Return elements of `a` along `axis` (or of 0 to a - 1), drawn uniformly or with probabilities `p`.
 
-    The axes of `shape` replace the axis. Without replacement there are at most as many draws as elements; if
-    there are probabilities, these draws take Gumbel noise, with the `mode` of `gumbel`.
+    The axes of `shape` replace the axis. Without replacement, more draws than elements raise ValueError; if there are
+    probabilities, these draws take Gumbel noise, with the `mode` of `gumbel`.
 
     >>> from didax import random
     >>> random.choice(random.key(0), np.arange(10.0), (2, 3), replace=False).shape
@@ -249,7 +249,7 @@ def _categories_without_replacement(
 
 
 def _take(x: Any, indices: Any, axis: int) -> Any:
-    """Return slices of `x` along the axis, at `indices` (clipped), whose axes replace the axis."""
+    """Return slices of `x` along the axis at `indices`, which are clipped; the axes of `indices` replace the axis."""
     shape, found = aval_of(x).shape, aval_of(indices)
     offsets = [i if i < axis else i + found.ndim - 1 for i in range(len(shape)) if i != axis]
     return gather_p.bind(

@@ -1,12 +1,12 @@
 """Distributions drawn by rejection: gamma and those derived from it, Poisson, binomial and multinomial.
 
 All elements are drawn at once: a round draws candidates for the whole array, each element keeps the first
-candidate that is accepted, and rounds continue while an element has none; those after the first are for blocks of a
-large array's elements that have none. Keys are split as in jax.random, and candidates are accepted by the same rules,
-so the numbers agree; the rules are computed without cancellation here, so a candidate that stands within rounding
-errors of its limit may be accepted by one library alone. Samples of the gamma family are differentiable in their
-parameters, by implicit differentiation (`primitives/random_gamma.py`); counts are not. Read next: `_transformed.py`
-for distributions in closed form.
+candidate that is accepted, and rounds continue while an element has none. In a large array, rounds after the first work
+on blocks of the elements that still have none. Keys are split as in jax.random, and candidates are accepted by the same
+rules, so the numbers agree; the rules are computed without cancellation here, so a candidate that stands within
+rounding errors of its limit may be accepted by one library alone. Samples of the gamma family are differentiable in
+their parameters, by implicit differentiation (`primitives/random_gamma.py`); counts are not. Read next:
+`_transformed.py` for distributions in closed form.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from didax.random._transformed import check, draw, positive
 from didax.transforms.rewriting import trace_closed
 from didax.xla.platforms import platform
 
-_MANY = 1 << 14  # elements: of arrays of more, few take part in all rounds (`_rounds_of_few`)
+_MANY = 1 << 14  # elements; in larger arrays only few take part in all rounds (`_rounds_of_few`)
 _MOST = 1 << 30  # elements: int32 holds their positions, and those of the block behind the last one
 
 

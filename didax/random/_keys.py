@@ -45,8 +45,8 @@ IMPLEMENTATIONS = {impl.name: impl for impl in (threefry, rbg, unsafe_rbg)}
 def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
     """Return a key made from an integer, of dtype `key<fry>`, or of another implementation: 'rbg', 'unsafe_rbg'.
 
-    The low 32 bits of `seed` are used; under enable_x64 all 64 bits are used. The dtype of another key may stand, as
-    `dtype`, for `impl`.
+    The low 32 bits of `seed` are used; under enable_x64 all 64 bits are used. Instead of `impl`,
+    `dtype` may name the implementation: the dtype of another key.
 
     >>> from didax import random
     >>> random.key(0)

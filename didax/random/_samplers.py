@@ -217,8 +217,8 @@ _SHORT, _MANY = 64, 32
 def in_a_row(floats: Callable[..., Any]) -> Callable[..., Any]:
     """Draw an array whose last axis is short as a row of numbers in memory, which then has the shape.
 
-    XLA makes a loop along the last axis, and unrolls it where it is short: none of its steps is an instruction of
-    vectors then. Normal numbers of shape (100000, 3) took ten times as long as 300,000 of them.
+    XLA makes a loop along the last axis, and unrolls it where it is short; then none of its steps is a vector
+    instruction. Normal numbers of shape (100000, 3) took ten times as long as 300,000 of them.
     """
 
     @functools.wraps(floats)
@@ -233,8 +233,8 @@ def in_a_row(floats: Callable[..., Any]) -> Callable[..., Any]:
 def written(x: Any) -> Any:
     """An array that is in memory before operations read it, unless it has few elements.
 
-    XLA would compute it within the loops that read it, along their axes: an argmax of 20 Gumbel numbers took five times
-    as long, one of three in a scan over 64 draws three times.
+    Otherwise XLA computes it inside of the loops that read it, along their axes. An argmax of 20 Gumbel numbers took
+    five times as long so, and an argmax of three numbers in a scan over 64 draws took three times as long.
     """
     size = aval_of(x).size
     return x if is_symbolic(size) or size < _MANY else materialize_p.bind(x)[0]
@@ -254,7 +254,7 @@ def _truncated_normal(
 ) -> Any:
     """By the inverse of erf; with `tails`, where the bounds are both above 2 or below -2, by the smaller share.
 
-    There erf is near 1 or -1, and takes few values: ten in float32 beyond 5. In exact numbers both ways are one.
+    There erf is near 1 or -1, and takes few values: ten in float32 beyond 5. In exact arithmetic both ways agree.
     """
     root = dtype.type(math.sqrt(2))
     floats = unit_floats(words, shape, dtype)

@@ -80,7 +80,7 @@ class BatchTrace(Trace):
         for y, dim in zip(outs, out_dims, strict=True):
             if dim is not None:
                 check_axis(primitive, self.axis.size, y, dim)
-        # Without a type rule it holds functions of Python, which are checked where they run.
+        # A primitive without a type rule holds Python functions, whose operations are checked where they run.
         if config.state().check and primitive.type is not None:
             wanted = infer(primitive, tuple([aval_of(x) for x in args]), params)
             check_batch(primitive, outs, out_dims, wanted)
@@ -108,7 +108,7 @@ def batched_aval(aval: ShapedArray, dim: int | None, size: int) -> ShapedArray:
 
 
 def move_batch_axis(x: Any, dim: int | None, destination: int, size: int) -> Any:
-    """`x` with its batch axis moved to `destination`, or made there by repeating where it has none."""
+    """`x` with its batch axis moved to `destination`; without a batch axis, `x` is repeated along a new one there."""
     if dim is None:
         return array_ops.broadcast_axis(x, size, destination)
     return x if dim == destination else array_ops.move_axis(x, dim, destination)

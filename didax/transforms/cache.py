@@ -15,7 +15,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Memory = WeakKeyDictionary[Any, dict[Any, Any]]
 _all: list[Memory] = []
-_ITSELF: Any = object()  # a result that is the jaxpr it is remembered by
+_ITSELF: Any = object()  # stands for a result that is the very jaxpr it is remembered with
 
 
 def new_memory() -> Memory:
@@ -49,7 +49,7 @@ _hooks: list[Callable[[], Any]] = []
 
 
 def on_clear(hook: Callable[[], Any]) -> None:
-    """Register a function that `clear_caches` calls: for memories that are no `new_memory`."""
+    """Register a function that `clear_caches` calls: for memories that `new_memory` did not make."""
     _hooks.append(hook)
 
 

@@ -1,9 +1,9 @@
 """Running a Python function after the traces of the values that it closed over have ended.
 
-A derivative rule of the user's is a Python function. It runs when its transformation needs it: possibly after the
+A user's derivative rule is a Python function. It runs when its transformation needs it: possibly after the
 function that it was written in has returned, when the tracers that it closed over are out of date. A `ClosureTrace`
 hands every operation on to its parent, and replaces each such tracer by the value that it has in this run. A tracer
-without a replacement belongs to a differentiation that is not told of the function's rules: its derivative would be
+without a replacement belongs to a differentiation that knows nothing of the function's rules. Its derivative would be
 lost, so it is refused.
 Read next: `didax/primitives/custom/rules.py`.
 """
@@ -49,7 +49,7 @@ class ClosureTrace(Trace):
         return self.parent.process(primitive, tuple([self.current(x) for x in args]), params)
 
     def current(self, x: Any) -> Any:
-        """The value to use here for a value."""
+        """The value that stands for `x` in this run."""
         if isinstance(x, Tracer):
             if self.replace is not None and (new := self.replace(x)) is not None:
                 return new
@@ -103,7 +103,7 @@ def is_differentiated(x: Any) -> TypeGuard[Tracer]:
 
 
 def _is_array(x: Any) -> bool:
-    """True for what a program would take as an input, where scalars are written into it."""
+    """True for an array, which a program takes as an input; scalars are written into the program."""
     return isinstance(x, Array | np.ndarray) and aval_of(x).physical.ndim > 0
 
 

@@ -1,6 +1,7 @@
-"""`check_elements`: what a batching rule asks for where an operand of the wrong rank would pass for a batch of others.
+"""`check_elements`, for batching rules of primitives that would take an operand of the wrong rank for a batch.
 
-A primitive of the last axes of its operand cannot tell a matrix from a batch of vectors. Read next: `batching.py`.
+A primitive that works on the last axes of its operand cannot tell a matrix from a batch of vectors.
+Read next: `batching.py`.
 """
 
 from __future__ import annotations

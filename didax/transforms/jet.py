@@ -41,7 +41,7 @@ Step = Callable[[int], Row]
 
 
 class PendingError(Exception):
-    """A coefficient was asked for that is being computed."""
+    """A coefficient was asked for while it was being computed."""
 
 
 class Expansion:
@@ -122,7 +122,7 @@ class JetTrace(Trace):
         self.order = order
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """As all traces do, with all coefficients at once: series that wait would nest as deep as programs are long."""
+        """Apply, and compute all coefficients at once: series that wait would nest as deep as the program is long."""
         out = self.expand(primitive, args, params)
         if not primitive.multiple_results:
             return self._complete(out)
@@ -315,7 +315,7 @@ class Operation:
         return [scaled(dot[k - 1], 1 / k) for dot in self.dots]
 
     def _pushed(self, k: int) -> Row:
-        """A coefficient within a rule: with all others, unless they depend on the series that the rule is run for."""
+        """Coefficient k within a rule, and with it all others that do not depend on the series the rule is run for."""
         if len(self.rows) <= k:
             most = max(k, self.trace.order - self.depth)
             try:
@@ -378,7 +378,7 @@ class LazyScope(RuleScope):
             trace = self.parent
             assert isinstance(trace, JetTrace)
             found = trace.expand(*application, self.applied, self.depth)
-            if not primitive.effects(params):  # each of these is wanted
+            if not primitive.effects(params):  # every application with effects is wanted
                 self.applied.add(application, found)
         return found
 

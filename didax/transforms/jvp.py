@@ -75,7 +75,7 @@ class JVPTrace(Trace):
         return self.join(out, out_dot, primitive)
 
     def join(self, primal: Any, tangent: Any, primitive: Primitive | None = None) -> Any:
-        """A tracer, or just the primal where the tangent vanishes. Of a `primitive` the tangent's type is checked."""
+        """A tracer, or just the primal where the tangent vanishes. A `primitive` has the tangent checked."""
         if type(tangent) is Zero:
             return primal
         try:

@@ -97,7 +97,7 @@ class LinearizeTrace(Trace):
         return self.join(out, out_dot, primitive)
 
     def join(self, primal: Any, tangent: Any, primitive: Primitive) -> Any:
-        """A tracer, or just the primal where the tangent vanishes, as it does where it depends on no tangent."""
+        """A tracer; or just the primal, if the tangent depends on no tangent of an input, and so vanishes."""
         if type(tangent) is not UnknownTracer or tangent.owner is not self.tangents:
             if type(tangent) is not Zero:
                 check_known_tangent(primitive, _name(primitive), primal, tangent)
@@ -169,7 +169,7 @@ def linearize_jaxpr(
     """Split a jaxpr into its primal half and its linear half.
 
     The `known` half maps all inputs to all outputs and residuals; the `unknown` half maps residuals and the nonzero
-    input tangents to the nonzero output tangents. Outputs marked by `instantiate` get a tangent in any case.
+    input tangents to the nonzero output tangents. Outputs marked by `instantiate` always get a tangent.
     """
     staging = StagingTrace(current_trace(), what="linearize")
     args = [staging.new_arg(v.aval) for v in jaxpr.invars]

@@ -57,7 +57,7 @@ def named_axis(name: str) -> AxisData:
 
 
 def manual_names() -> list[str]:
-    """The mesh axes along which a `shard_map` decides what is running now."""
+    """The manual mesh axes of every `shard_map` that encloses what is running now."""
     return [name for name, axis in axis_env.get().items() if axis.manual]
 
 

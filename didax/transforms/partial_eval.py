@@ -41,8 +41,8 @@ class UnknownTracer(Tracer):
 class PartialEvalTrace(Trace):
     """Evaluates what is known, records what is not.
 
-    With `split` primitives that hold jaxprs are taken apart into a known and an unknown call (`partial_eval` rule);
-    without, any application that touches an unknown is recorded whole, as suits linear programs.
+    With `split`, primitives that hold jaxprs are taken apart into a known and an unknown call (`partial_eval` rule).
+    Without it, an application that touches an unknown is recorded whole, which suits linear programs.
     """
 
     __slots__ = ("eqns", "keeps_lines", "rule", "split")
@@ -112,7 +112,7 @@ class PartialEvalTrace(Trace):
 def partial_eval_jaxpr(
     jaxpr: Jaxpr, unknown_in: tuple[bool, ...], instantiate: tuple[bool, ...] | bool = False
 ) -> Split[Jaxpr]:
-    """Split `jaxpr` by which inputs are unknown; outputs marked by `instantiate` count as unknown in any case."""
+    """Split `jaxpr` by which inputs are unknown; outputs marked by `instantiate` always count as unknown."""
     staging = StagingTrace(current_trace(), what="partial evaluation")
     staging.function = None
     knowns = {i: staging.new_arg(v.aval) for i, v in enumerate(jaxpr.invars) if not unknown_in[i]}

@@ -4,7 +4,7 @@
     rewritten(jaxpr, apply, what=...)    the same program, with each equation replaced by what `apply` binds
     trace_closed(fun, in_avals)          the program of a function
 
-What the values are is the pass's affair: arrays, tracers, or what is known of them (`passes/sparsity.py`).
+Each pass chooses what its values are: arrays, tracers, or facts about values (`passes/sparsity.py`).
 Read next: `didax/passes/physical.py`, a rewriting pass, and `didax/passes/uneven.py`, which has both kinds.
 """
 

@@ -4,8 +4,9 @@
 
 `backward` walks linear equations from the last to the first, asks each primitive for its transpose rule and sums the
 cotangents that meet in one variable. In these equations every variable is linear and every literal is known; a rule
-sees `Undef` in the place of a linear argument. Cotangents nobody sends stay symbolic `Zero`s. Only rules of the user's,
-which may send more than multiples of these, and loops that hold such rules run for them (`transposes_zeros`).
+sees `Undef` in the place of a linear argument. A cotangent that nobody sends stays a symbolic `Zero`, for which no rule
+runs. The exceptions are a user's own rules, which may send more than multiples of what they get, and loops that hold
+such rules (`transposes_zeros`).
 Read next: `linearize.py` (where linear programs come from), `didax/api/autodiff.py` (vjp and grad).
 """
 
@@ -51,7 +52,7 @@ class Undef(Tracer):
         self.aval = aval
 
     def loosened(self) -> Undef:
-        """One whose type says nothing of explicit mesh axes."""
+        """The same placeholder, with a type that says nothing of explicit mesh axes."""
         return Undef(self.aval.update(sharding=None))
 
     def __repr__(self) -> str:

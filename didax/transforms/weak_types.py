@@ -1,8 +1,8 @@
 """Types of tangents and cotangents beside those of their values: weak types, and placements over devices.
 
-A weakly typed operand beside strongly typed ones counts as cast to a strong type. So the tangent of a strongly typed
-result is strong, though the operand's may be weak; and the cotangent of a weakly typed operand is weak, though the
-result's may be strong. No rule of a primitive sees to that: the interpreters do, with the functions here.
+An operation that has strongly typed operands casts its weakly typed operands to a strong type. So the tangent of a
+strongly typed result is strong, though the operand's may be weak; and the cotangent of a weakly typed operand is weak,
+though the result's may be strong. No rule of a primitive sees to that: the interpreters do, with the functions here.
 Read next: `jvp.py`, `linearize.py`, `transpose.py`.
 """
 

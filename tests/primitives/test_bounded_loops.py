@@ -560,7 +560,7 @@ def test_a_traced_limit():
     [(0, ValueError), (6, ValueError), ("log", ValueError), (1.5, TypeError), (True, TypeError)],
 )
 def test_checkpoints_of_scan_that_are_none(checkpoint: Any, kind: type[Exception]):
-    with pytest.raises(kind, match="into how many segments") as error:
+    with pytest.raises(kind, match="the number of segments of its steps") as error:
         lax.scan(lambda c, x: (c, x), 0, np.arange(5), checkpoint=checkpoint)
     assert f"checkpoint: {checkpoint!r}" in str(error.value)
     assert "steps: 5" in str(error.value)

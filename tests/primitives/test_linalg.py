@@ -375,7 +375,7 @@ def test_other_dtypes_are_refused(name: str, dtype: Any) -> None:
          "tridiagonal_solve takes three diagonals of the dtype of b, as long as b has rows.\n"
          "  dl: float32[3], d: float32[3], du: float32[3], b: float32[2,3]"),
         (lambda: lax.linalg.svd(SQUARE, algorithm=lax.linalg.SvdAlgorithm.POLAR), NotImplementedError,
-         "svd has not this algorithm here.\n  algorithm: SvdAlgorithm.POLAR, platform: cpu, which has"),
+         "svd does not have this algorithm here.\n  algorithm: SvdAlgorithm.POLAR, platform: cpu, which has"),
         (lambda: lax.linalg.eigh(SQUARE, subset_by_index=(1, 4)), ValueError,
          "subset_by_index of eigh is a range of positions.\n  subset_by_index: (1, 4), number of values: 3"),
     ],

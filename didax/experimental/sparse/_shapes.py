@@ -430,9 +430,8 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
         data = masked(data, in_bounds(indices, mat.sparse_shape))
         indices = take_columns(indices, kept)
     summed = [a for a in gone if a < n_batch]
-    for (
-        axis
-    ) in summed:  # its elements' entries are to stand one after another, or are added where they can be
+    # The entries of an axis's elements are put one after another, or are added where that is possible.
+    for axis in summed:
         if indices.shape[axis] == 1:
             factor = np.asarray(mat.shape[axis]).astype(data.dtype)
             data = data * factor if data.shape[axis] == 1 else data.sum(axis, keepdims=True, dtype=data.dtype)

@@ -161,7 +161,7 @@ def _check(data: Any, indices: Any, shape: Shape) -> Layout:
 
 
 class UnknownEntriesError(ConcretizationTypeError, ValueError):
-    """How many entries a sparse array has is traced: an error of either class in JAX, by function."""
+    """The number of entries of a sparse array is traced. JAX raises either class, depending on the function."""
 
 
 def concrete_nse(nse: Any, what: str) -> int:

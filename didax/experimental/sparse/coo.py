@@ -161,9 +161,8 @@ class CSC(_Matrix):
         mat = dnp.asarray(mat)
         if mat.ndim != 2:
             return super().fromdense(mat)  # which raises
-        return CSR.fromdense(
-            mat.T, nse=nse, index_dtype=index_dtype
-        ).transpose()  # keeps the first by columns
+        # Of more than `nse` entries, the first in the order of columns are kept.
+        return CSR.fromdense(mat.T, nse=nse, index_dtype=index_dtype).transpose()
 
     def transpose(self, axes: Any = None) -> CSR:
         """The transpose, in compressed-row format."""

@@ -8,7 +8,7 @@ from before. So `sparsify` composes with all other transformations.
 
 An elementwise operation is applied to the entries, and once to what the other elements are: 0 at first. So every
 function with f(0) = 0 works, whatever it is made of. One such as `cos`, whose result would be dense, is an error that
-says so when the result is asked for. Of a function with rules of its own, which are for derivatives, the body runs.
+says so when the result is asked for. Of a function with derivative rules of its own, the body runs.
 Read next: `bcoo.py`, `_shapes.py`, `_products.py`, which compute.
 """
 

@@ -45,7 +45,7 @@ def defer_products(eqn: Eqn, original: Eqn) -> tuple[list[Eqn], Eqn, list[Eqn], 
         return [], eqn, [], []
     scan, after = _rewritten(eqn, tail)
     before: list[Eqn] = []
-    again = hoisted(scan)  # of a product only one slice may still be read, so that it can be hoisted now
+    again = hoisted(scan)  # if only one slice of a product is still read, the product can be hoisted now
     if again is not None and not again.results:
         before, scan = again.before, again.scan
     return before, scan, after, [note(original, RULE, True, ", ".join(str(v.aval) for v in tail.values))]

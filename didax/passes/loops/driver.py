@@ -72,9 +72,8 @@ def _optimized(jaxpr: Jaxpr) -> Optimized:
         names.update(found)
         notes += said
     if len(eqns) == len(jaxpr.eqns) and all(a is b for a, b in zip(eqns, jaxpr.eqns, strict=True)):
-        return Optimized(
-            None, tuple(notes)
-        )  # not the jaxpr itself: what is remembered with it must not keep it alive
+        # Not `jaxpr` itself: what is remembered with a jaxpr must not keep that jaxpr alive.
+        return Optimized(None, tuple(notes))
     new = Jaxpr(jaxpr.invars, eqns, [names.get(x, x) for x in fewer.outvars], jaxpr.name)
     if config.state().check:
         check_jaxpr(new)

@@ -3,8 +3,8 @@
     for x in xs: h = tanh(x @ u + h @ w)        becomes        for g in xs @ u: h = tanh(g + h @ w)
 
 One large product keeps all cores busy and reads its weights once, and a step starts one kernel less. Where such a
-product is only a part of a larger one, `split_products.py` splits it off first. Measured on two cores, in parts of the
-time without this pass: tanh nets 0.6 to 0.95, LSTMs 0.3 to 1.03, gradients 0.55 to 1.05 (docs/design/loops.md).
+product is only a part of a larger one, `split_products.py` splits it off first. Measured on two cores, as fractions of
+the time without this pass: tanh nets 0.6 to 0.95, LSTMs 0.3 to 1.03, gradients 0.55 to 1.05 (docs/design/loops.md).
 
 The rule weighs what the product costs a step against the bytes that are stacked (`gain` in `split_products.py`).
 Equations that compute the factors of a product move with it, if they are arithmetic on elements or move elements.
@@ -62,7 +62,7 @@ def hoist_products(jaxpr: Jaxpr) -> tuple[Jaxpr, list[Note]]:
 
 def _facts(found: Hoisted) -> str:
     if not found.stacks:
-        return "none; of products only the parts that are read are computed"
+        return "none; only the parts of products that are read are computed"
     size = sum(num_bytes(v.aval) for v in found.stacks)
     return f"{', '.join(str(v.aval) for v in found.stacks)}; {size:,} bytes stacked for each step"
 

@@ -38,7 +38,7 @@ def note(eqn: Eqn, rule: str, done: bool, why: str) -> Note:
 
 
 def renamed_loops(notes: Sequence[Note], before: Sequence[Eqn], after: Sequence[Eqn]) -> list[Note]:
-    """Notes on loops that a later pass changed, each in its place, under what the loops are called now."""
+    """Notes on loops that a later pass changed, each in its place, which describe the loops as they are now."""
     names = {
         (old.source, describe(old)): describe(new)
         for old, new in zip(before, after, strict=True)

@@ -3,10 +3,10 @@
 XLA on the CPU runs a loop as a list of kernels, each of which costs 0.1 microseconds and more to start, unless all of
 its state is under 1,024 bytes: then the loop is one function, in which values stay in registers. This pass decides by
 what the steps of a loop do. `one_function_p` calls a jaxpr that is one loop, with the mark by which XLA knows such
-functions. Measured on one core, in parts of the time without this pass: gradients of scans with 16 and 60 scalars 0.06;
-a Kalman filter's gradient 0.04; a recurrent net of 32 units 0.3 (gradient) and 0.6; edit distance 0.6. Large steps lose
-(64 x 64 cells of the game of life 1.15; a product of a vector with 512 x 512 weights 1.65): kernels may use all cores,
-and their code is better for long rows.
+functions. Measured on one core, as fractions of the time without this pass: gradients of scans with 16 and 60 scalars
+0.06; a Kalman filter's gradient 0.04; a recurrent net of 32 units 0.3 (gradient) and 0.6; edit distance 0.6. Large
+steps lose (64 x 64 cells of the game of life 1.15; a product of a vector with 512 x 512 weights 1.65): kernels may use
+all cores, and their code is better for long rows.
 
 The rule: no step computes more than `MAX_ELEMENTS` of anything, and all of it is what XLA can write into one function:
 not a sort, a scatter, an FFT, a call of LAPACK, nor a product of matrices that it hands to a library. A product of a
@@ -68,7 +68,7 @@ MIN_STATE = 512  # bytes; XLA by itself compiles a loop of a smaller state as on
 MAX_ELEMENTS = 1024  # of anything a step computes
 MAX_BITS = 256  # random words, each of which is a hundred operations
 MAX_EQNS = 2000  # compile time grows faster than the function
-MAX_ARRAYS = 250  # that the loop reads and returns; with 600 it compiles in 10 s instead of 1 s
+MAX_ARRAYS = 250  # that the loop reads and returns; with 600 the loop compiles in 10 s instead of 1 s
 MAX_PRODUCT = 1 << 14  # multiplications in a product with a vector, or of a few rows
 MAX_CHAINED = 1 << 11  # the same for products of many rows, one of which is computed from another
 _FLOATS = (np.float32, np.float64)
@@ -76,7 +76,7 @@ _RARE = ("float16",)
 
 _BITS = {random_bits_p, random_fold_in_p, random_split_p, threefry2x32_p}
 _HOLDERS = (scan_p, while_p, cond_p, jit_p)
-_ANY_SIZE = (dynamic_update_slice_p,)  # in place
+_ANY_SIZE = (dynamic_update_slice_p,)  # it updates its operand in place
 _ALLOWED = {
     bitcast_convert_type_p, broadcast_in_dim_p, concatenate_p, convert_element_type_p, copy_p, dynamic_slice_p,
     dynamic_update_slice_p, gather_p, iota_p, pad_p, reduce_precision_p, reduce_sum_p, reshape_p, rev_p, select_n_p,
@@ -86,7 +86,7 @@ _ALLOWED_FAMILIES = (Elementwise, Reduction, ArgExtremum, Cumulative)
 
 
 class OneFunction(Jit):
-    """`one_function_p.bind(*args, jaxpr=jaxpr)`: the jaxpr as one function, kernels and all."""
+    """`one_function_p.bind(*args, jaxpr=jaxpr)`: the jaxpr as one function, with all that would be kernels."""
 
     kind = "loop compiled as one function"
     evaluate = None  # it is made when a program is compiled; alone it is a program of one operation
@@ -149,7 +149,7 @@ def _obstacle_of_loop(eqn: Eqn) -> str | None:
     if eqn.effects:
         return "it has effects"
     if not eqn.invars:
-        return "it has no inputs"  # which the barrier could hide
+        return "it has no inputs"  # the barrier has nothing to hide
     if any(x.aval.physical.size == 0 for x in (*eqn.invars, *eqn.outvars)):
         return "it has empty arrays"
     arrays = len(eqn.invars) + len(eqn.outvars)
@@ -212,12 +212,12 @@ def _obstacle_of_product(eqn: Eqn) -> str | None:
         return f"{names} is a kernel of its own"
     if product.size > MAX_PRODUCT:
         return f"{names} is large"
-    return f"{names} is one for a library" if product.in_library and not has_few_rows(eqn) else None
+    return f"{names} is left to a library" if product.in_library and not has_few_rows(eqn) else None
 
 
 def _obstacle_in_products(jaxprs: Sequence[Jaxpr]) -> str | None:
-    """Products taken apart into many rows pay where they are alone, or small."""
+    """Why products of many rows do not pay: one is computed from another, and not all are small."""
     sizes = [(size, chained) for jaxpr in jaxprs for size, chained in products_by_rows(jaxpr)]
     if any(chained for _, chained in sizes) and max(size for size, _ in sizes) > MAX_CHAINED:
-        return "products of matrices are made of others"
+        return "products of matrices are computed from others"
     return None

@@ -24,9 +24,9 @@ from didax.primitives.slicing import concatenate_p, slice_axis
 from didax.transforms.cache import cached_on_jaxpr
 
 MAX_ROWS = 8
-MANY_ROWS = 4  # a result of more rows than these, concatenated, costs more to read
+MANY_ROWS = 4  # a concatenation of more rows than this costs more to read
 MAX_SUM = 1024  # multiplications of a batch of products that is written as multiplications and a sum
-LIBRARY_SIZE = 8  # an axis of this length makes a product of matrices one for a library
+LIBRARY_SIZE = 8  # XLA calls a library for a product of matrices with an axis of this length or longer
 
 
 class ProductSizes(NamedTuple):
@@ -45,7 +45,7 @@ class ProductSizes(NamedTuple):
 
     @property
     def in_library(self) -> bool:
-        """Whether XLA takes it for a product of matrices worth a call of a library."""
+        """Whether XLA calls a library for the product."""
         return max(self[:3]) >= LIBRARY_SIZE and min(self.rows, self.columns) > 1
 
 

@@ -2,7 +2,7 @@
 
     for i in range(n): h = f(h)        becomes        for i in range(0, n, 4): h = f(f(f(f(h))))
 
-Such a loop spends half of its time on counting. Measured on one core, in parts of the time without this pass:
+Such a loop spends half of its time on counting. Measured on one core, as fractions of the time without this pass:
 `c * 0.999 + 0.1` 0.6, a running sum 0.6, a branch of two operations 0.6. Longer steps gain nothing, and cost compile
 time: sums of 64 elements 1.0, four products of matrices of four rows (a Kalman filter) 1.3.
 

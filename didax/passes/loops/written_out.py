@@ -51,9 +51,9 @@ WINDOW = 8  # equations in a row by which periods are found
 MAX_STACKED = 1 << 20  # bytes
 MAX_ELEMENTS = 1024  # of anything that steps of elementwise operations compute: XLA keeps it in registers
 MAX_MOVED = 4096  # of anything that other steps compute, but for products and their sums
-MAX_SUMMED = 1 << 16  # elements of those
+MAX_SUMMED = 1 << 16  # elements of such products and sums
 MAX_JOINED = 1 << 14  # bytes of separate values that are joined to an array for the scan
-MAX_ALONE = 8  # steps whose values are read otherwise than as rows of what is stacked
+MAX_ALONE = 8  # steps whose values are read one by one instead of as rows of a stack
 MAX_TRIED = 16  # runs looked at in a program
 
 Place = tuple[int, int]  # the equation of a step, and which of its results
@@ -107,7 +107,7 @@ class _Row:
 
     @property
     def is_stacked(self) -> bool:
-        """Whether they are rows of an array that there is."""
+        """Whether they are rows of an array that exists already."""
         return self.source is not None or self.slices is not None
 
 
@@ -128,7 +128,7 @@ def with_scans(jaxpr: Jaxpr) -> tuple[Jaxpr, tuple[Note, ...]]:
 
 @cached_on_jaxpr
 def _with_scans(jaxpr: Jaxpr) -> _Found:
-    simple = simplify_jaxpr(jaxpr, True)  # as it will be asked for when it is written
+    simple = simplify_jaxpr(jaxpr, True)  # remembered: the lowering asks for the same
     simple = _with_slices_first(_with_functions_inside(simple))
     runs = _Program(simple).runs() if is_long(simple) else []
     return _written(simple, runs) if runs else _Found(None, ())
@@ -283,9 +283,10 @@ class _Program:
         )
 
     def _cuts(self, start: int, stop: int, shortest: int) -> Iterator[_Run]:
-        """Where steps may begin and end in a stretch: where the fewest bytes cross; and with fewer of them.
+        """The runs that a stretch may become. Steps begin where the fewest bytes cross; those at the ends may be left.
 
-        A step may also be as long as several periods, whose operands come from different places.
+        A step may also span several periods, because the operands of one period may come from other places than those
+        of the next.
         """
         for period in range(shortest, 5 * shortest, shortest):
             middle = start + (stop - start) // (2 * period) * period
@@ -341,7 +342,7 @@ class _Program:
         return True
 
     def _operand(self, run: _Run, j: int, atoms: Sequence[Atom]) -> Atom | None:
-        """What an operand is in the body, which is `atoms[t]` in step t; None if it is nothing that a scan has."""
+        """The atom of the body for an operand that is `atoms[t]` in step t; None if a scan has no such operand."""
         if type(atoms[0]) is Literal:
             bits = [np.asarray(x.val, x.aval.dtype).tobytes() for x in atoms]  # type: ignore[union-attr]
             if len(set(bits)) == 1:
@@ -372,7 +373,7 @@ class _Program:
     # --- What is stacked ---
 
     def _resolved(self, run: _Run) -> bool:
-        """Find out where the rows of the run come from; whether what it stacks and carries is small enough."""
+        """Find out where the rows of the run come from; returns whether what it joins and stacks is small."""
         if not self._is_scan(run) or _is_better_whole(run.body):
             return False
         joined = 0
@@ -482,7 +483,7 @@ def _of_steps(jaxpr: Jaxpr, run: _Run, place: Place) -> list[Var]:
 
 
 def _read_alone(jaxpr: Jaxpr, runs: Sequence[_Run]) -> set[Atom]:
-    """The values that are read not as rows of what a run stacks."""
+    """The values that are read otherwise than as rows of what a run stacks."""
     inside = {i for run in runs for i in range(run.start, run.stop)}
     read: set[Atom] = {x for x in jaxpr.outvars if type(x) is Var}
     for i, eqn in enumerate(jaxpr.eqns):

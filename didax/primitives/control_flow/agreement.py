@@ -1,8 +1,8 @@
-"""The comparison by which devices agree before a loop or branch with a collective, and what that does to each of these.
+"""The comparison by which devices agree before a loop or branch with a collective, and the rules that ask for it.
 
     agreed(x, axes) = the lowest x along the axes; CheckError where x is not the same everywhere
 
-`even_while` and the others are the rules `differs` and `agree` that the primitives of control flow share. Read first:
+The other functions are the rules `differs` and `agree` that the primitives of control flow share. Read first:
 `didax/passes/uneven.py`.
 """
 
@@ -38,7 +38,7 @@ def lowest(x: Any, axes: Axes) -> Any:
 
 
 def agreed(x: Any, axes: Axes) -> Any:
-    """`lowest`, and a check that it is the number of all."""
+    """`lowest`, and a check that every device has this value."""
     over = sorted(axes)
     low, high = _ends(x, axes)
     text = message(

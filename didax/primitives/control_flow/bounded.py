@@ -4,8 +4,8 @@
                                   return number of steps, h, stacked ys
 
 Linearised, the loop runs now, stacks residuals, and counts its steps; the linear half is the scan of that count
-(`counted.py`). So the work of both is that of the steps taken, and the memory is that of the bound.
-Read next: `segments.py`, which makes loops of it whose memory is that of the square root of the bound.
+(`counted.py`). So the work of both halves grows with the steps taken, and the memory with the bound.
+Read next: `segments.py`, which builds loops from it whose memory grows with the square root of the bound.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Bounded(LoopPrimitive):
         return self.bind(limit, *operands, cond_jaxpr=cond, body_jaxpr=body, **sizes)
 
     def bind(self, limit: Any, *args: Any, cond_jaxpr: Jaxpr, body_jaxpr: Jaxpr, **sizes: int) -> list[Any]:
-        """As of every primitive, but of jaxprs whose types say along which axes devices take different steps."""
+        """As for every primitive, but with jaxprs whose types say along which axes devices take different steps."""
         cond_consts, consts, carry = WhileLayout.of(sizes).split(args)
         cond, body, consts, carry = fit_while(
             cond_jaxpr, body_jaxpr, cond_consts, consts, carry, aval_of(limit).vma
@@ -221,7 +221,7 @@ class Bounded(LoopPrimitive):
     def checkify(
         self, kinds: Kinds, limit: Any, *args: Any, **params: Any
     ) -> tuple[list[Any], Report | None]:
-        """As of `while_p`."""
+        """As for `while_p`."""
 
         def loop(cond: Jaxpr, body: Jaxpr, *parts: Values) -> list[Any]:
             return self.run(params["length"], cond, body, limit, *parts)

@@ -84,7 +84,7 @@ class Checkpointed(Unbounded):
         return self.bind(*operands, cond_jaxpr=cond, body_jaxpr=body, **more)
 
     def bind(self, *args: Any, cond_jaxpr: Jaxpr, body_jaxpr: Jaxpr, **params: Any) -> list[Any]:
-        """As of every primitive, but of jaxprs whose types say along which axes devices take different steps."""
+        """As for every primitive, but with jaxprs whose types say along which axes devices take different steps."""
         cond_consts, consts, carry = WhileLayout.of(params).split(args)
         cond, body, consts, carry = fit_while(cond_jaxpr, body_jaxpr, cond_consts, consts, carry)
         return super().bind(*cond_consts, *consts, *carry, cond_jaxpr=cond, body_jaxpr=body, **params)

@@ -440,7 +440,7 @@ def _batch_without(
 
 
 def _reused(x: Any) -> Any:
-    """An operand for one more branch: an element takes one branch, so that branches may draw from the same keys."""
+    """An operand for one more branch. Each element takes one branch only, so branches may draw from the same keys."""
     return random_clone_p.bind(x) if holds_keys(aval_of(x)) else x
 
 

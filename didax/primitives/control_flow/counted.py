@@ -49,7 +49,7 @@ class Counted(LoopPrimitive):
     differs, agree = counted_differs, first_agreed
 
     def bind(self, n: Any, *args: Any, **params: Any) -> list[Any]:
-        """As of `scan_p`."""
+        """As for `scan_p`."""
         return _CountedRules(n).bind(*args, **params)
 
     def type(self, n: ShapedArray, *avals: ShapedArray, **params: Any) -> list[ShapedArray]:

@@ -75,7 +75,7 @@ class Scan(LoopPrimitive):
     differs = scan_differs
 
     def bind(self, *args: Any, **params: Any) -> list[Any]:
-        """As of every primitive, but what the body hands on unchanged is a result at once."""
+        """As for every primitive, except that what the body hands on unchanged becomes a result at once."""
         layout = BodyLayout.of(params)
         changed = changed_only(params["jaxpr"], layout)
         if changed.jaxpr is None:

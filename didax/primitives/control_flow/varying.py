@@ -46,7 +46,7 @@ def fit_loop(
 def _varying_body(
     body: Jaxpr, wanted: tuple[Axes, ...], num_consts: int, num_carry: int, uneven: Axes
 ) -> Jaxpr:
-    """The body on operands that vary along these axes, the carry also along all along which the body makes it vary.
+    """The body on operands that vary along these axes. The carry also varies along all axes that the body adds.
 
     Rows that it returns vary along `uneven` as well: there are fewer of them on some devices.
     """

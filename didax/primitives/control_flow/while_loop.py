@@ -78,7 +78,7 @@ class While(Unbounded):
     differs, agree = while_differs, condition_agreed
 
     def bind(self, *args: Any, cond_jaxpr: Jaxpr, body_jaxpr: Jaxpr, **sizes: int) -> list[Any]:
-        """As of every primitive, but what the body hands on unchanged is a result at once."""
+        """As for every primitive, except that what the body hands on unchanged becomes a result at once."""
         return self.run(cond_jaxpr, body_jaxpr, *WhileLayout.of(sizes).split(args))
 
     def run(self, cond: Jaxpr, body: Jaxpr, cond_consts: Values, consts: Values, carry: Values) -> list[Any]:

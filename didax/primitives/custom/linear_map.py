@@ -120,7 +120,7 @@ def transposed(
     linear = [False] * len(captured) + [True] * len(avals)
     try:
         eqns, outs = substitute_known(jaxpr, linear, captured)
-        if any(type(y) is Literal and y.aval.size for y in outs):  # an empty result is zero in any case
+        if any(type(y) is Literal and y.aval.size for y in outs):  # an empty result is always zero
             raise MissingRuleError("a result does not depend on the cotangent")
         return [instantiate(x) for x in backward(jaxpr.invars[len(captured) :], eqns, outs, live)]
     except (MissingRuleError, TypeError, ValueError) as error:

@@ -46,7 +46,7 @@ square = unary("square", hlo="multiply", eager=np.square, accepts="iufc",
 
 
 def lower_division(ctx: Any, op: str, x: Any, y: Any) -> Any:
-    """The operation `op`; for integers without a divisor 0: the process would end where XLA divides by a constant 0."""
+    """The operation `op`; integers are never divided by 0, since XLA ends the process where the 0 is a constant."""
     aval = x.aval
     if not dtypes.is_integer(aval.dtype) or (y.constant is not None and y.constant != 0):
         return ctx.op(op, [x, y])
