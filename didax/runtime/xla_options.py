@@ -191,8 +191,9 @@ def _extends_rows(eqn: Eqn) -> bool:
 
     LLVM takes the branch out of the loop where it may write the loop out.
     """
-    last = eqn.outvars[0].aval.ndim - 1
-    return eqn.primitive is pad_p or (eqn.primitive is concatenate_p and eqn.params["dimension"] == last)
+    if eqn.primitive is concatenate_p:
+        return eqn.params["dimension"] == eqn.outvars[0].aval.ndim - 1
+    return eqn.primitive is pad_p
 
 
 @cached_on_jaxpr
