@@ -353,11 +353,9 @@ class _Source:
         lengths = [1] * len(shape)
         for n, axis in zip(aval.shape, broadcast_dimensions, strict=True):
             lengths[axis] = n
-        return (
-            name
-            if tuple(lengths[len(shape) - aval.ndim :]) == aval.shape
-            else self.line(f"{name}.reshape({lengths})")
-        )
+        if tuple(lengths[len(shape) - aval.ndim :]) == aval.shape:
+            return name
+        return self.line(f"{name}.reshape({lengths})")
 
     def before_broadcast(
         self, operands: list[str], avals: Sequence[ShapedArray], shape: tuple[int, ...]

@@ -177,6 +177,7 @@ def dot_general(
     dtype of the sums and the result. Operands of two dtypes, such as two formats of 8-bit floats, are multiplied in a
     dtype that holds both; without a preferred one the result has the dtype of greater range. Raises TypeError for axes
     whose lengths do not fit.
+
     >>> import numpy as np
     >>> from didax import lax
     >>> a, b = np.ones((5, 2, 3), "float32"), np.ones((5, 3, 4), "float32")

@@ -390,19 +390,12 @@ def _tail_slope(by: str, a: Any, b: Any, x: Any) -> tuple[Any, Any, Any, Any]:
     (far,), (far_dot,) = jvp_flat(lambda *xs: [_quadrature(*xs)], safe, dots)
     ratio, ratio_dot = where(large, far, ratio), where(large, far_dot, ratio_dot)
     weight = mul(beta_density(a, b, x), mul(x, sub(1, x)))  # whose derivatives are stated
-    tail, slope = where(eq(weight, 0), weight, mul(weight, ratio)), _log_weight_slope(by, a, b, x)
-    small, rest, slope = _is_small(below[0], below[2]), sub(1, tail), add(div(ratio_dot, ratio), slope)
-    log_share, log_slope = [
-        where_needed(small, usual, formula, *below[:3], *dots[:2])
-        for usual, formula in ((like(-1, x), _value_of_small), (slope, _slope_of_small))
-    ]
-    near_one = and_(small, gt(log_share, -math.log(2)))
+    tail, slope = _share(weight, ratio), _log_weight_slope(by, a, b, x)
+    rest, slope = sub(1, tail), add(div(ratio_dot, ratio), slope)
+    near_one, log_share = _near_one(*below[:3])
+    log_slope = where_needed(_is_small(below[0], below[2]), slope, _slope_of_small, *below[:3], *dots[:2])
     tail, rest = where(near_one, exp(log_share), tail), where(near_one, neg(expm1(log_share)), rest)
     return tail, rest, where(near_one, log_slope, slope), is_upper
-
-
-def _value_of_small(a: Any, b: Any, x: Any, a_dot: Any, b_dot: Any) -> Any:
-    return _log_of_small(a, b, x)
 
 
 def _slope_of_small(a: Any, b: Any, x: Any, a_dot: Any, b_dot: Any) -> Any:
@@ -445,9 +438,14 @@ def _within(a: Any, b: Any, x: Any, upper: bool) -> Any:
     """I_x(a, b) or 1 - I_x(a, b) of finite positive parameters for 0 < x < 1."""
     at = _tail(a, b, x)
     weight = _weight(at.a, at.b, x)
-    tail = where(eq(weight, 0), weight, mul(weight, at.ratio))
+    tail = _share(weight, at.ratio)
     other = _rest(at, tail)
     return where(at.is_upper, tail, other) if upper else where(at.is_upper, other, tail)
+
+
+def _share(weight: Any, ratio: Any) -> Any:
+    """Their product, 0 where the weight vanishes, whatever the ratio."""
+    return where(eq(weight, 0), weight, mul(weight, ratio))
 
 
 def _rest(at: _Tail, tail: Any) -> Any:
@@ -470,7 +468,7 @@ def _hazard_within(a: Any, b: Any, x: Any, upper: bool) -> Any:
     at = _tail(a, b, x)
     over, weight = div(1, mul(x, sub(1, x))), _weight(at.a, at.b, x)
     of_tail = div(over, where(ne(at.ratio, at.ratio), like(0, x), at.ratio))  # NaN of vast parameters
-    tail = where(eq(weight, 0), weight, mul(weight, at.ratio))
+    tail = _share(weight, at.ratio)
     other = div(mul(weight, over), _rest(at, tail))
     return where(at.is_upper, of_tail, other) if upper else where(at.is_upper, other, of_tail)
 

@@ -16,7 +16,6 @@ Each derivative is given in the form that does not cancel or divide 0 by 0. Read
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -55,6 +54,7 @@ from didax.primitives.elementwise import (
 )
 from didax.primitives.gamma_quotients import artanh_series, small_bend, sum_and_error
 from didax.primitives.narrow import halves_in_float32, in_float64, is_single
+from didax.primitives.numpy_rules import count_nonzero
 from didax.primitives.select import where
 
 
@@ -323,12 +323,9 @@ boxcox1p = _transform("boxcox1p", log1p, _power_less_one_of_1p)
 # --- Differences and lengths --------------------------------------------------------------------------------
 
 
-_count = inspect.unwrap(np.count_nonzero)  # without NumPy's search for arrays of other libraries
-
-
 def _excess_eager(x: Any, y: Any) -> Any:
     difference = np.subtract(x, y)
-    if _count(difference == difference) == difference.size:  # no infinity meets its equal
+    if count_nonzero(difference == difference) == difference.size:  # no infinity meets its equal
         return difference + x.dtype.type(0)  # -0.0 - 0.0 is 0.0, too
     return np.where(x == y, x.dtype.type(0), difference)
 

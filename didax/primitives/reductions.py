@@ -12,7 +12,6 @@ every prefix.
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,6 +30,7 @@ from didax.primitives.convert import computed_once, convert_element_type
 from didax.primitives.elementwise import div, eq, mul, ne, or_
 from didax.primitives.filled import full
 from didax.primitives.holes import NOT_DIFFERENTIABLE, NOT_LINEAR
+from didax.primitives.numpy_rules import count_nonzero
 from didax.primitives.reduced import batched_axes, cut_row, reduced_aval, reduced_from
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
@@ -183,7 +183,6 @@ class LogicalReduction(Reduction):
 # XLA 0.06.
 
 _FLOAT32 = np.dtype(np.float32)
-_count = inspect.unwrap(np.count_nonzero)  # without NumPy's search for arrays of other libraries
 _LANES = (32, 16, 8)  # several vectors, which hide each other's latency
 _ODD_LANES = sorted(range(10, 51), key=lambda n: abs(n - 25))
 _HEIGHTS = range(32, 7, -1)  # rows of a block
@@ -345,7 +344,7 @@ def sign_zeros(out: Any, x: Any, ufunc: np.ufunc, any_of: Callable[[Any], Any]) 
 
     `any_of` reduces a mask of `x` to the shape of `out`.
     """
-    if _count(out) == out.size or not dtypes.is_float(x.dtype):  # no extremum is a zero
+    if count_nonzero(out) == out.size or not dtypes.is_float(x.dtype):  # no extremum is a zero
         return out
     wins = 0.0 if ufunc is np.maximum else -0.0
     found = any_of((x == 0) & (np.signbit(x) == np.signbit(wins)))

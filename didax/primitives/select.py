@@ -11,7 +11,6 @@ Read next: `elementwise/`, whose derivatives choose elements with `where`.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,15 +21,13 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import Dependence, moved, stretched, union
-from didax.primitives import padded, split
+from didax.primitives import numpy_rules, padded, split
 from didax.primitives.scalars import scalar_like
 from didax.primitives.stretching import align_batches, stretch, unstretch
 from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef
 
 _INT32 = np.dtype(np.int32)
-
-_where = inspect.unwrap(np.where)  # without NumPy's search for arrays of other libraries
 
 
 class SelectN(Primitive):
@@ -68,7 +65,7 @@ class SelectN(Primitive):
     def eager(self, which: Any, *cases: Any) -> Any:
         out, *others = cases
         for i, case in enumerate(others, 1):
-            out = _where(which if which.dtype == np.bool_ else which >= i, case, out)
+            out = numpy_rules.where(which if which.dtype == np.bool_ else which >= i, case, out)
         return out if others else np.broadcast_to(out, np.broadcast_shapes(which.shape, out.shape))
 
     def eager_text(self, source: Any, names: Sequence[str], avals: Sequence[ShapedArray]) -> str | None:
@@ -76,7 +73,7 @@ class SelectN(Primitive):
             return None
         shape = max([aval.shape for aval in avals], key=len)
         off, on = [source.at_full_shape(name, shape) for name in names[1:]]  # half the time of a scalar
-        return f"{source.given(_where)}({names[0]}, {on}, {off})"
+        return f"{source.given(numpy_rules.where)}({names[0]}, {on}, {off})"
 
     def lower(self, ctx: Any, which: Any, *cases: Any) -> Any:
         out, *others = [ctx.fill(case, ctx.out_avals[0]) for case in cases]

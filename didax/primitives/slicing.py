@@ -12,7 +12,6 @@ Read next: `gather.py`.
 from __future__ import annotations
 
 import functools
-import inspect
 import itertools
 import math
 from collections.abc import Sequence
@@ -27,7 +26,7 @@ from didax.core.dims import is_symbolic, max_dim
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Condition
-from didax.primitives import padded_windows, split
+from didax.primitives import numpy_rules, padded_windows, split
 from didax.primitives.filled import full, zeros
 from didax.primitives.gather import gather_p, materialized_update, scatter_p
 from didax.primitives.scalars import scalar_like
@@ -46,7 +45,6 @@ from didax.transforms.elements import check_elements
 from didax.transforms.transpose import is_undef
 
 Padding = tuple[tuple[int, int, int], ...]
-_concatenate = inspect.unwrap(np.concatenate)  # without NumPy's search for arrays of other libraries
 
 
 class Slice(LinearUnary):
@@ -207,7 +205,7 @@ class Concatenate(Primitive):
         return np.concatenate(xs, dimension)
 
     def eager_text(self, source: Any, names: Any, avals: Any, *, dimension: int) -> str:
-        return f"{source.given(_concatenate)}(({', '.join(names)},), {dimension})"
+        return f"{source.given(numpy_rules.concatenate)}(({', '.join(names)},), {dimension})"
 
     def lower(self, ctx: Any, *xs: Any, dimension: int) -> Any:
         if _are_columns(ctx, xs, dimension):

@@ -145,13 +145,10 @@ def _is_of_small_arrays(eqn: Eqn, plain: int) -> bool:
     of arrays of more axes.
     """
     is_one_function = eqn.primitive is one_function_p or (eqn.primitive in _LOOPS and is_small(eqn))
-    if is_one_function and sum(map(_multiplications, eqn.jaxprs)) < PRODUCTS:
+    multiplications = sum(map(_multiplications, eqn.jaxprs))
+    if is_one_function and multiplications < PRODUCTS:
         return False
-    if (
-        eqn.primitive in _LOOPS
-        and any(map(_is_stencil, eqn.jaxprs))
-        and not sum(map(_multiplications, eqn.jaxprs))
-    ):
+    if eqn.primitive in _LOOPS and not multiplications and any(map(_is_stencil, eqn.jaxprs)):
         return False
     if inner := eqn.jaxprs:
         return all([_has_small_arrays(jaxpr, plain) for jaxpr in inner])

@@ -152,9 +152,8 @@ def _checked(name: str, i: int, result: Any, aval: ShapedArray) -> np.ndarray[An
     fits = array.dtype == aval.dtype or (
         array.dtype.kind in "iufc" and dtypes.narrowed(array.dtype) == aval.dtype
     )
-    if (
-        kind := dtypes.PYTHON_SCALARS.get(type(result))
-    ) is not None:  # a Python scalar has no dtype of its own
+    # A Python scalar has no dtype of its own.
+    if (kind := dtypes.PYTHON_SCALARS.get(type(result))) is not None:
         fits = dtypes.KIND_RANKS[kind] <= dtypes.KIND_RANKS[dtypes.kind_of(aval.dtype)]
     if array.shape != aval.shape or not fits:
         raise TypeError(

@@ -349,9 +349,8 @@ class CallingExecutable(Executable):
             whole = NamedSharding(partition.mesh, PartitionSpec())
             self.in_shardings = [sharding or whole for sharding in partition.arguments]
             self.out_shardings = [whole.update(memory_kind=kind) for kind in self._memories]
-        self._numbers: dict[
-            tuple[Backend, int], Any
-        ] = {}  # the numbers of runs as device buffers, which programs take
+        # The numbers of runs as device buffers, which programs take.
+        self._numbers: dict[tuple[Backend, int], Any] = {}
         self.out_avals = tuple(out_avals)
         self.device = device
 
