@@ -23,7 +23,7 @@ if not TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-JAXLIB_MIN = "0.10"
+JAXLIB_MIN = "0.10.2"
 JAXLIB_BELOW = "0.12"
 
 

@@ -13,19 +13,19 @@ from didax.version import JAXLIB_BELOW, JAXLIB_MIN, __version__, check_jaxlib, i
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("version", ["0.10", "0.10.0", "0.10.2", "0.11.0rc1", "0.11.2", "0.11.3.dev20260101"])
+@pytest.mark.parametrize("version", ["0.10.2", "0.10.3", "0.11.0rc1", "0.11.2", "0.11.3.dev20260101"])
 def test_versions_in_the_range_pass(version):
     check_jaxlib(version)
 
 
-@pytest.mark.parametrize("version", ["0.9.2", "0.4.38", "0.9", "unknown"])
+@pytest.mark.parametrize("version", ["0.10.1", "0.10", "0.9.2", "0.4.38", "0.9", "unknown"])
 def test_too_old_a_jaxlib_is_named_with_the_range_and_the_command(version):
     with pytest.raises(ImportError) as error:
         check_jaxlib(version)
     assert str(error.value) == (
-        f"Didax {__version__} runs on jaxlib>=0.10,<0.12.\n"
+        f"Didax {__version__} runs on jaxlib>=0.10.2,<0.12.\n"
         f"  jaxlib {version} is installed.\n"
-        'Install a jaxlib in that range: pip install "jaxlib>=0.10,<0.12"'
+        'Install a jaxlib in that range: pip install "jaxlib>=0.10.2,<0.12"'
     )
 
 
@@ -34,9 +34,9 @@ def test_too_new_a_jaxlib_also_points_at_a_newer_didax(version):
     with pytest.raises(ImportError) as error:
         check_jaxlib(version)
     assert str(error.value) == (
-        f"Didax {__version__} runs on jaxlib>=0.10,<0.12.\n"
+        f"Didax {__version__} runs on jaxlib>=0.10.2,<0.12.\n"
         f"  jaxlib {version} is installed.\n"
-        'Install a jaxlib in that range: pip install "jaxlib>=0.10,<0.12", '
+        'Install a jaxlib in that range: pip install "jaxlib>=0.10.2,<0.12", '
         'or a newer Didax: pip install --upgrade "didax"'
     )
 
@@ -45,9 +45,9 @@ def test_a_missing_jaxlib_is_said_to_be_missing():
     with pytest.raises(ImportError) as error:
         check_jaxlib(None)
     assert str(error.value) == (
-        f"Didax {__version__} runs on jaxlib>=0.10,<0.12.\n"
+        f"Didax {__version__} runs on jaxlib>=0.10.2,<0.12.\n"
         "  No installed jaxlib was found.\n"
-        'Install a jaxlib in that range: pip install "jaxlib>=0.10,<0.12"'
+        'Install a jaxlib in that range: pip install "jaxlib>=0.10.2,<0.12"'
     )
 
 

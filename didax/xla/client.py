@@ -28,10 +28,7 @@ from didax.xla import kept_memory
 from didax.xla.exit import skip_teardown
 
 xe = import_to_the_end("jaxlib._jax")
-try:
-    hlo = import_to_the_end("jaxlib._hlo")
-except ImportError:  # jaxlib 0.10.0 and 0.10.1
-    hlo = xe
+hlo = import_to_the_end("jaxlib._hlo")
 
 
 class Distributed(NamedTuple):

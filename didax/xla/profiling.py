@@ -22,17 +22,16 @@ _data = import_to_the_end("jaxlib._profile_data")
 ProfileData, ProfileEvent, ProfilePlane = _data.ProfileData, _data.ProfileEvent, _data.ProfilePlane
 ProfileOptions, TraceMe = _profiler.ProfileOptions, _profiler.TraceMe
 register_subprocess = _profiler.register_subprocess
-clear_metadata = getattr(_profiler, "clear_metadata", lambda: None)  # later than jaxlib 0.10.0
+clear_metadata, set_metadata = _profiler.clear_metadata, _profiler.set_metadata
 
 
 def session(options: Any) -> Any:
     """A profile that runs from now on, on a client that has been started, with the versions written into it."""
     started = backend()
     clear_metadata()
-    if hasattr(_profiler, "set_metadata"):
-        _profiler.set_metadata("didax_version", __version__)
-        _profiler.set_metadata("jaxlib_version", installed_jaxlib())
-        _profiler.set_metadata(f"{started.platform}_version", started.client.platform_version)
+    set_metadata("didax_version", __version__)
+    set_metadata("jaxlib_version", installed_jaxlib())
+    set_metadata(f"{started.platform}_version", started.client.platform_version)
     return _profiler.ProfilerSession(ProfileOptions() if options is None else options)
 
 
