@@ -15,6 +15,8 @@ from didax import lax
 from tests.checks import assert_close
 
 EVALUATE = pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit])
+# More than 256 elements are packed with their positions; fewer are compared.
+COPIES = pytest.mark.parametrize("copies", [1, 100])
 SPECIAL = [0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1.0, -1.0, 1e-45, -1e-45]
 
 
@@ -31,27 +33,31 @@ def test_zeros_keep_their_order_and_signs(evaluate: Any, dtype: Any) -> None:
 
 
 @EVALUATE
+@COPIES
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64", "bool"])
-def test_values_that_follow_extreme_keys(evaluate: Any, dtype: str) -> None:
+def test_values_that_follow_extreme_keys(evaluate: Any, copies: int, dtype: str) -> None:
     with dx.enable_x64():
         low, high = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-        keys = np.array([high, low, 1, low, 0, high, 1], dtype)
-        _, order = evaluate(lambda k: lax.sort_key_val(k, np.arange(7)))(keys)
+        keys = np.tile(np.array([high, low, 1, low, 0, high, 1], dtype), copies)
+        _, order = evaluate(lambda k: lax.sort_key_val(k, np.arange(len(k))))(keys)
     assert np.asarray(order).tolist() == np.argsort(keys, kind="stable").tolist()
 
 
 @EVALUATE
+@COPIES
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", ml_dtypes.bfloat16])
-def test_denormals_are_in_order(evaluate: Any, dtype: Any) -> None:
+def test_denormals_are_in_order(evaluate: Any, copies: int, dtype: Any) -> None:
     """XLA compares them as if they were zero; JAX leaves them in the order they came in."""
     tiny = float(ml_dtypes.finfo(dtype).smallest_subnormal)
-    x = np.array([0.0, 2 * tiny, -tiny, 3 * tiny, -0.0, tiny], dtype)
+    x = np.tile(np.array([0.0, 2 * tiny, -tiny, 3 * tiny, -0.0, tiny], dtype), copies)
+    places = np.arange(len(x))
+    wanted = np.argsort(np.tile([0, 2, -1, 3, 0, 1], copies), kind="stable")
     with dx.enable_x64():
         alone = evaluate(lax.sort)(x)
-        keys, order = evaluate(lambda x: lax.sort_key_val(x, np.arange(6)))(x)
-        by_two = evaluate(lambda x: lax.sort((x, x, np.arange(6)), num_keys=2))(x)
-    assert np.asarray(order).tolist() == np.asarray(by_two[2]).tolist() == [2, 0, 4, 5, 1, 3]
-    assert np.asarray(alone).tobytes() == np.asarray(keys).tobytes() == x[[2, 0, 4, 5, 1, 3]].tobytes()
+        keys, order = evaluate(lambda x: lax.sort_key_val(x, places))(x)
+        by_two = evaluate(lambda x: lax.sort((x, x, places), num_keys=2))(x)
+    assert np.asarray(order).tolist() == np.asarray(by_two[2]).tolist() == wanted.tolist()
+    assert np.asarray(alone).tobytes() == np.asarray(keys).tobytes() == x[wanted].tobytes()
 
 
 def test_tangents_follow_their_elements_at_ties() -> None:
@@ -69,8 +75,9 @@ def test_values_that_follow_are_linear() -> None:
 def test_positions_are_not_gathered() -> None:
     """The positions in the order of the keys are that order."""
     x, positions = np.float32([3, 1, 2]), np.int32([0, 1, 2])
-    text = dx.jit(lambda x: lax.sort_key_val(x, lax.iota("int32", 3))[1]).lower(x).as_text()
-    assert text.count('"stablehlo.gather"(') == 1  # of the keys
+    program = dx.jit(lambda x: lax.sort_key_val(x, lax.iota("int32", len(x)))[1])
+    for copies, gathers in ((1, 0), (100, 1)):  # a short key moves with its positions, a long one is gathered
+        assert program.lower(np.tile(x, copies)).as_text().count('"stablehlo.gather"(') == gathers
     rows = dx.jit(lambda x: lax.sort([x, lax.broadcasted_iota("int32", (3, 3), 0)], num_keys=1)[1])
     np.testing.assert_array_equal(rows(np.stack([x] * 3)), np.stack([positions] * 3).T)
 
