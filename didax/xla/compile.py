@@ -11,8 +11,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import math
 import os
 import platform
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -499,11 +501,34 @@ def compile_text(
 def _flags(
     started: Backend, text: str, options: Any, partitioned: bool, cheap: bool = False
 ) -> list[tuple[str, Any]]:
-    return [
-        *(_partition_flags() if partitioned and started.platform == "cpu" else ()),
-        *(_cheap_flags() if cheap and started.platform == "cpu" and _NOT_CHEAP not in text else ()),
-        *sorted((options or {}).items()),
-    ]
+    chosen: tuple[tuple[str, Any], ...] = ()
+    if started.platform == "cpu" and partitioned:
+        chosen = _partition_flags()
+    elif started.platform == "cpu" and _NOT_CHEAP not in text:
+        chosen = _cheap_flags() if cheap else _small_flags() if _is_small(text) else ()
+    return [*chosen, *sorted((options or {}).items())]
+
+
+# Note [Small programs]
+# jaxlib 0.10 can make kernels without MLIR, whose passes cost 10 ms and more for each distinct kernel. A program of
+# small arrays then compiles in six tenths of the time, and a call takes as long as with MLIR. On large arrays some
+# kernels are slower, as are products of matrices. What one kernel reads at several places, it computes for each of
+# them. Loops repeat what a kernel loses, and MLIR compiles the equal kernels of a long program once. So programs that
+# have one of these keep MLIR. docs/design/compiling.md has the figures.
+_SMALL_SIZE = 512  # elements of the largest array
+_SMALL_TEXT = 1 << 16
+_KEEP_EMITTERS = {"while": 0, "dot_general": 2, "gather": 4, "concatenate": 8}  # how many of them are few
+_SHAPES = re.compile(r"tensor<(\d+(?:x\d+)*)x")
+
+
+def _is_small(text: str) -> bool:
+    """Whether the program is compiled in less time, and runs as fast, without XLA's newer emitters."""
+    if len(text) > _SMALL_TEXT or any(
+        text.count(f"stablehlo.{name}") > few for name, few in _KEEP_EMITTERS.items()
+    ):
+        return False
+    sizes = (math.prod(map(int, shape.split("x"))) for shape in set(_SHAPES.findall(text)))
+    return max(sizes, default=1) <= _SMALL_SIZE and not config.state().as_in_jax
 
 
 class Serialized(NamedTuple):
@@ -587,15 +612,19 @@ def _made(key: Any, make: Callable[[], Any]) -> Any:
         mine.ended.set()
 
 
-@functools.cache
 def _cheap_flags() -> tuple[tuple[str, Any], ...]:
     """Settings for programs of one operation: 28 -> 8 ms to compile with jaxlib 0.10, run time equal on small arrays.
 
     LLVM's level 0 would take a sixth less, but without the newer emitters its code is wrong:
     `betainc(0.429, 0.073, 0.073)` was NaN.
-    jaxlib 0.11 has lost one of them, and refuses names it does not know.
     """
-    return tuple(flag for flag in _CHEAP if _is_known(flag))
+    return (("xla_backend_optimization_level", 1), *_small_flags())
+
+
+@functools.cache
+def _small_flags() -> tuple[tuple[str, Any], ...]:
+    """Settings for programs of small arrays (Note [Small programs]). Later versions than 0.10 refuse the name."""
+    return (("xla_cpu_use_fusion_emitters", False),) if str(installed_jaxlib()).startswith("0.10.") else ()
 
 
 @functools.cache
@@ -605,7 +634,6 @@ def _partition_flags() -> tuple[tuple[str, Any], ...]:
     return (flag,) if _is_known(flag) else ()
 
 
-_CHEAP = (("xla_backend_optimization_level", 1), ("xla_cpu_use_fusion_emitters", False))
 _NOTHING = "module @nothing { func.func public @main() { return } }"
 
 

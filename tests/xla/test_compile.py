@@ -7,16 +7,21 @@ import shutil
 import subprocess
 import sys
 import threading
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import didax as dx
+import didax.numpy as dnp
+from didax import lax
 from didax.core import config
 from didax.primitives.elementwise import mul, sin
 from didax.xla import compile as xla_compile
 from didax.xla import disk_store
+from didax.xla.client import backend
 from didax.xla.disk_store import DiskStore
 
 
@@ -205,3 +210,32 @@ def test_the_memory_cache_is_bounded(monkeypatch: pytest.MonkeyPatch):
     for n in range(1, 5):
         dx.jit(lambda x: sin(x))(np.zeros(n, "float32"))
     assert len(xla_compile._memory) <= 2
+
+
+SMALL = (lambda x: sin(x) * x, (512,))
+
+
+@pytest.mark.cpu
+@pytest.mark.skipif(
+    not version("jaxlib").startswith("0.10."), reason="later versions have one kind of kernels"
+)
+@pytest.mark.parametrize(
+    "f, shape, is_small",
+    [
+        (*SMALL, True),
+        (SMALL[0], (513,), False),
+        (lambda x: x @ x @ x, (8, 8), True),
+        (lambda x: x @ x @ x @ x, (8, 8), False),
+        (lambda x: lax.fori_loop(0, 9, lambda i, x: sin(x), x), (8,), False),
+        (lambda x: x[x.astype(int)], (8,), True),
+        (lambda x: dnp.interp(x, x, x), (16,), False),
+        (lambda x: x.astype("float8_e8m0fnu").astype("float32"), (8,), False),
+    ],
+)
+def test_small_programs_are_compiled_without_the_newer_kernels(f: Any, shape: Any, is_small: bool) -> None:
+    text = dx.jit(f).lower(dnp.ones(shape)).as_text()
+    flags = xla_compile._flags(backend(), text, {"xla_cpu_use_fusion_emitters": True}, partitioned=False)
+    without, asked = ("xla_cpu_use_fusion_emitters", False), ("xla_cpu_use_fusion_emitters", True)
+    assert flags == [without, asked] if is_small else flags == [asked]  # XLA takes the last one
+    with config.override(as_in_jax=True):
+        assert xla_compile._flags(backend(), text, None, partitioned=False) == []
