@@ -46,7 +46,7 @@ def run_marked(primitive: Primitive, run: Callable[[], Any]) -> Any:
 
 
 def run_checked(plan: Plan, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """Run a plan; look at its indices before, and at its results afterwards, as far as the options ask for it."""
+    """Run a plan; check its indices before, and its results afterwards, as far as the options ask for it."""
     check_may_run(primitive.name)
     if config.state().error_checking_behavior_oob == "raise" and primitive.conditions is not None:
         with config.override(error_checking_behavior_oob="ignore"), set_current_trace(eager_trace):
