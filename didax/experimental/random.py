@@ -1,4 +1,4 @@
-"""`stateful_rng`: a generator that keeps its own state, as NumPy's `default_rng` does, inside of programs too.
+"""`stateful_rng`: a generator that keeps its own state, as NumPy's `default_rng` does, inside of programs, too.
 
     rng = stateful_rng(0)
     rng.normal(size=3)      each draw gives other numbers, eagerly and in each call of a jitted function
@@ -90,7 +90,7 @@ class StatefulPRNG:
     def integers(
         self, low: ArrayLike, high: ArrayLike | None = None, size: Size = None, *, dtype: DTypeLike = int
     ) -> Array:
-        """Return integers from `low` on, below `high`; of one limit, from 0 on and below it."""
+        """Return integers from `low` on, below `high`; with one limit only, from 0 on and below it."""
         low, high = (0, low) if high is None else (low, high)
         return random.randint(self.key(), _shape(size, low, high), minval=low, maxval=high, dtype=dtype)
 
