@@ -1,4 +1,4 @@
-"""What `jax.core` and `jax.extend.core` have beside jaxprs and primitives: types of values, the current trace, axes."""
+"""What `jax.core` and `jax.extend.core` have besides jaxprs and primitives: types of values, current trace, axes."""
 
 from __future__ import annotations
 
