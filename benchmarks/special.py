@@ -1,9 +1,9 @@
 """`python -m benchmarks.special`: what special functions and distributions cost to compile and to run, beside JAX.
 
 Each function of `scipy.special` and `scipy.stats` is compiled for 100,000 float32 numbers of its domain, and so is its
-gradient by the operands that both libraries differentiate by. Each library has a process of its own; they are asked in
-turn. Times are those of the processor, of all threads, the least of several; compiled programs come from the compiler,
-not from a cache. Tracing and lowering are not counted.
+gradient with respect to the operands for which both libraries have one. Each library has a process of its own; they are
+asked in turn. Times are those of the processor, of all threads, the least of several; compiled programs come from the
+compiler, not from a cache. Tracing and lowering are not counted.
 
     python -m benchmarks.special                        every function, a quarter of an hour
     python -m benchmarks.special --only beta stats.t    functions whose names start so
@@ -37,7 +37,7 @@ TRIALS, COUNT = (20, 40, 1), (0, 20, 1)
 
 
 class Case(NamedTuple):
-    """A function, the domains of its operands, and by which of them it is differentiated."""
+    """A function, the domains of its operands, and with respect to which of them it is differentiated."""
 
     name: str
     domains: tuple[Domain, ...]
@@ -180,7 +180,7 @@ def measure(library: str, case: Case, gradient: bool) -> dict[str, float]:
 
 
 def worker(library: str) -> None:
-    """Answer questions, one a line, until there are no more."""
+    """Answer questions, one on each line, until there are no more."""
     for line in sys.stdin:
         name, domains, by, gradient, eager = json.loads(line)
         case = Case(name, domains, by)
@@ -253,8 +253,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.update(DIDAX_ENABLE_COMPILATION_CACHE="0", JAX_ENABLE_COMPILATION_CACHE="0")
     sides = {library: _Process(library) for library in ("didax", "jax")}
     starts = tuple(f"{p}{name}" for name in options.only or [""] for p in ("", "special.", "stats."))
-    whats = [f"{size} numbers" for size in SMALL] if options.eager else ["compiling", "running"]
-    heads = ["function", f"{whats[0]}, ms: Didax, JAX", "ratio", f"{whats[1]}, ms", "ratio"]
+    first, second = [f"{size} numbers" for size in SMALL] if options.eager else ["compiling", "running"]
+    heads = ["function", f"{first}, ms: Didax, JAX", "ratio", f"{second}, ms", "ratio"]
     print(machine_line(list(sides)), "", f"| {' | '.join(heads)} |", "|---|---|---:|---|---:|", sep="\n")
     rows = []
     for case in cases():
