@@ -292,7 +292,7 @@ def _rows_block(ctx: FunctionContext, x: ShapedArray, axis: int) -> int | None:
 def _scan_rows(
     ctx: FunctionContext, x: Value, block: int, reverse: bool, combine: Combine, identity: Any
 ) -> Value:
-    """See Note [Cumulative reductions in one kernel]."""
+    """The scan in blocks, in one kernel. See Note [Cumulative reductions in one kernel]."""
     flat = ctx.reshape(x, (x.aval.size,))
     by_row = x.aval.shape[-1] // block if x.aval.shape[-1] < x.aval.size else None
     out = one_kernel(

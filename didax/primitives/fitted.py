@@ -197,7 +197,7 @@ def chebyshev(y: Any, coefficients: Sequence[float], eps: float = 0.0) -> Any:
 
 
 def _bessel_far(x: Any, table: Sequence[float]) -> Any:
-    """For x > 8."""
+    """A Bessel function for x > 8, scaled by its exponential: a Chebyshev series in 16 / x - 1 over the root of x."""
     return mul(chebyshev(sub(div(16, x), 1), table), rsqrt(x))
 
 

@@ -53,7 +53,7 @@ _SINE = (
     3.141592653536132, -5.167712764593, 2.550163317938427, -0.599252186531583, 0.08205035020147247,
     -0.007028303855203096,
 )  # fmt: skip
-_VAST = 1e60  # in the place of infinity: the results are beyond float32, too
+_VAST = 1e60  # in place of infinity: the results are beyond float32, too
 _LOG2_E = 1 / math.log(2)
 _ROOT = math.sqrt(2 * math.pi)
 
@@ -71,7 +71,7 @@ def ratio(x: Any, y: Any) -> Any:
 
 
 def value_of(power: Power) -> Any:
-    """The number, to be rounded to float32."""
+    """The value of a power, to be rounded to float32."""
     return mul(power.factor, exponential2(power.exponent, 1000.0))
 
 
@@ -258,7 +258,7 @@ def digamma(x: Any) -> Any:
 
 
 def digamma_rise(a: Any, b: Any, times: Any = None) -> Any:
-    """digamma(a + b) - digamma(a), for positive a and a + b, by multiples of b; and log(times), if that is given."""
+    """digamma(a + b) - digamma(a) for positive a and a + b, as multiples of b; plus log(times), if that is given."""
     total = add(a, b)
     low, high = add(a, _SHIFT), add(total, _SHIFT)
     inverses = [div(1, low), div(1, high)]
@@ -335,7 +335,7 @@ def _zeta(s: Any, q: Any) -> Power:
 
 
 def _times(power: Any, logarithm: Any) -> Any:
-    """The product, 0 where the power is 0."""
+    """The power times the logarithm, 0 where the power is 0."""
     return where(eq(power, 0), like(0, power), mul(power, logarithm))
 
 

@@ -108,7 +108,7 @@ _AT_ONCE = 4  # terms that are added before an element is asked whether its sum 
 
 
 def _plain_sum(x: Any, ratio: Callable[[Any], Any]) -> Any:
-    """The same without a derivative."""
+    """The sum of the series without its derivative."""
     one = like(1, x)
     eps = 0.5 * float(dtypes.finfo(aval_of(x).dtype).eps)
 
@@ -188,7 +188,7 @@ def _hyp1f1(a: Any, b: Any, x: Any) -> Any:
 
 
 def _is_far(a: Any, b: Any, x: Any) -> Any:
-    """Whether the asymptotic series has all digits."""
+    """Whether the asymptotic series gives all digits of the result."""
     return gt(abs_(x), add(50, mul(2, add(mul(a, a), mul(b, b)))))
 
 
@@ -203,7 +203,7 @@ def _kummer_far(a: Any, b: Any, x: Any) -> Any:
 
 
 def _kummer_far_below(a: Any, b: Any, x: Any) -> Any:
-    """The same for large -x."""
+    """`_kummer_far` for large -x alone."""
     size = neg(x)
     total = _far_sum(a, sub(add(a, 1), b), size)
     return mul(mul(poch(sub(b, a), a), exp(neg(mul(a, log(size))))), total)

@@ -94,7 +94,7 @@ def _window(eqn: Eqn, inputs: Values, zeros: set[Var]) -> AddTo | None:
 
 
 class _Parts(NamedTuple):
-    """An array that is zero but for parts along one axis: where each starts, and the part."""
+    """An array that is zero except for parts along one axis: where each starts, and the part."""
 
     axis: int
     length: int

@@ -224,7 +224,7 @@ checkpointed_p = Checkpointed("checkpointed_while")
 
 
 def _replay_params(params: dict[str, Any], body: Jaxpr, step: Jaxpr) -> dict[str, Any]:
-    """Parameters of a forward replay of a loop of `body`, but for the sizes of its parts."""
+    """Parameters of a forward replay of a loop of `body`, except for the sizes of its parts."""
     return {"body_jaxpr": body, "jaxpr": step, "checkpoints": params["checkpoints"], "reverse": False}
 
 
