@@ -369,7 +369,7 @@ def _log_of_small(a: Any, b: Any, x: Any) -> Any:
 
 
 def _below_mean(a: Any, b: Any, x: Any) -> tuple[list[Any], Any]:
-    """a, b, x, 1 - x and a - (a + b) x, or those of the other side where x is above the mean; and if it is."""
+    """a, b, x, 1 - x and a - (a + b) x, or the same of the other side where x is above the mean; and where it is."""
     rest, excess = sub(1, x), excess_over_mean(a, b, x)
     swap = lt(excess, sub(mul(x, 2), 1))  # x > (a + 1) / (a + b + 2)
     sides = (b, a), (a, b), (rest, x), (x, rest), (neg(excess), excess)

@@ -76,7 +76,7 @@ def value_of(power: Power) -> Any:
 
 
 def logarithm_of(power: Power, times: Any = None) -> Any:
-    """The natural logarithm of it, or of a multiple."""
+    """The natural logarithm of a power, or of `times` the power."""
     factor = power.factor if times is None else mul(power.factor, times)
     return mul(add(logarithm2(factor), power.exponent), math.log(2))
 
@@ -236,13 +236,13 @@ def poch(over: Any, under: Any, difference: Any, lost: Any) -> tuple[Any, Power]
 
 
 def sine_and_cosine(x: Any) -> tuple[Any, Any]:
-    """sin(pi x) and cos(pi x), of the same sign as they are or both of the other."""
+    """sin(pi x) and cos(pi x), or both with their signs reversed."""
     z = sub(x, _whole(x))
     return sine_of_turn(z), sine_of_turn(sub(0.5, abs_(z)))
 
 
 def digamma(x: Any) -> Any:
-    """NaN at 0 and the negative integers."""
+    """digamma(x); NaN at 0 and the negative integers."""
     left = lt(x, 0)
     size = where(left, sub(1, x), x)
     y = add(size, _SHIFT)
@@ -280,7 +280,7 @@ def digamma_rise(a: Any, b: Any, times: Any = None) -> Any:
 
 
 def trigamma(x: Any) -> Any:
-    """Infinite at 0 and the negative integers."""
+    """trigamma(x), the derivative of digamma; infinite at 0 and the negative integers."""
     left = lt(x, 0)
     size = where(left, sub(1, x), x)
     y = add(size, _SHIFT)
@@ -302,7 +302,7 @@ EULER_MACLAURIN = (
 
 
 def zeta(s: Any, q: Any) -> Any:
-    """For s > 1 and q > 0."""
+    """Hurwitz's zeta(s, q), for s > 1 and q > 0."""
     return value_of(_zeta(s, q))
 
 
@@ -358,7 +358,7 @@ def power_of_gamma(a: Any, x: Any, drop: int = 0) -> Power:
 def binomial(a: Any, b: Any, x: Any, drop: int = 0) -> Power:
     """x^(a - drop) (1 - x)^(b - drop) Gamma(a + b + 1 - drop) / (Gamma(a + 1 - drop) Gamma(b + 1 - drop)).
 
-    For 0 < x < 1. What x exceeds the mean by is computed once: its rounding error changes the two powers by inverse
+    For 0 < x < 1. The excess of x over the mean is computed once: its rounding error changes the two powers by inverse
     factors.
     """
     a, b = min_(a, like(_VAST, a)), min_(b, like(_VAST, b))
@@ -396,7 +396,7 @@ def t_density(z: Any, df: Any) -> Power:
 
 
 def t_density_slope(z: Any, df: Any) -> Any:
-    """Its derivative by z, of operations that have derivatives themselves."""
+    """The derivative of `log_t_density` by z, of operations that have derivatives themselves."""
     df = min_(df, like(_VAST, df))
     return mul(neg(mul(add(df, 1), z)), div(1, add(df, square(z))))
 
@@ -406,7 +406,7 @@ _FREEDOM = (0.5, -0.25, 0.5, -17 / 8, 31 / 2, -691 / 4)
 
 
 def log_t_density_by_freedom(z: Any, df: Any) -> Any:
-    """Its derivative by df, where two pairs of terms cancel by series."""
+    """The derivative of `log_t_density` by df; where its two pairs of terms cancel, series are used."""
     df = min_(df, like(_VAST, df))
     inverse = div(1, df)
     near = sub(digamma_rise(mul(min_(df, like(12, df)), 0.5), like(0.5, df)), inverse)
@@ -420,7 +420,7 @@ def log_t_density_by_freedom(z: Any, df: Any) -> Any:
 
 
 def t_density_curve(z: Any, df: Any) -> Any:
-    """The second derivative by df, of operations that have derivatives themselves."""
+    """The second derivative of `log_t_density` by df, of operations that have derivatives themselves."""
     df = min_(df, like(_VAST, df))
     inverse = div(1, df)
     half = mul(min_(df, like(12, df)), 0.5)

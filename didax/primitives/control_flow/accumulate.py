@@ -31,7 +31,7 @@ from didax.primitives.shape import broadcast_in_dim_p
 from didax.primitives.slicing import concatenate_p, dynamic_slice_p, dynamic_update_slice_p, pad_p
 from didax.transforms.rewriting import interpret, trace_closed
 
-AddTo = Callable[[Any], Any]  # the sum of its argument and an array that is zero outside of a window
+AddTo = Callable[[Any], Any]  # the sum of its argument and an array that is zero outside a window
 
 
 def accumulate_in_place(jaxpr: Jaxpr) -> Jaxpr:

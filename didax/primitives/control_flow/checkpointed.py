@@ -212,7 +212,7 @@ class Checkpointed(Unbounded):
         return run(_loops(params, plain=True), args, "while_loop")
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
-        """Without the saved carries, if nobody needs these; else as it is."""
+        """The equation without the saved carries, if nobody needs them; otherwise as it is."""
         params = eqn.params
         num_carry = len(params["body_jaxpr"].outvars)
         if not params["save"] or any(used[1 + num_carry :]):
@@ -259,8 +259,7 @@ def _tangent_step(body: Jaxpr, num_consts: int, nonzero_in: Mask) -> tuple[Jaxpr
 class _LinearParts(NamedTuple):
     """A loop in two parts: the loop of the values that are not linear, and the step of those that are.
 
-    The step maps `(consts, linear, others) -> linear`.
-    `linear` marks the linear parts of the carry.
+    The step maps `(consts, linear, others) -> linear`. `linear` marks the linear parts of the carry.
     """
 
     cond: Jaxpr
