@@ -27,7 +27,7 @@ ONLY_DIDAX = {"trust_region"}  # JAX has no sparse_hessian
 
 
 def on_jax(text: str) -> str:
-    """The text of a program, for JAX, which has no progress bar for loops inside of compiled programs."""
+    """The text of a program, for JAX, which has no progress bar for loops inside compiled programs."""
     return re.sub(r"dx\.debug\.progress\((lax\.\w+), .*\)", r"\1", re.sub(r"\bdidax\b", "jax", text))
 
 

@@ -8,7 +8,7 @@ compiler, not from a cache. Tracing and lowering are not counted.
     python -m benchmarks.special                        every function, a quarter of an hour
     python -m benchmarks.special --only beta stats.t    functions whose names start so
     python -m benchmarks.special --json out.json        also write what was measured
-    python -m benchmarks.special --eager --rounds 1     calls outside of `jit`, of 3 and of 1,000 numbers
+    python -m benchmarks.special --eager --rounds 1     calls outside `jit`, of 3 and of 1,000 numbers
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def operands(case: Case) -> list[np.ndarray[Any, Any]]:
 
 
 def measure_eager(library: str, case: Case) -> dict[str, float]:
-    """Seconds of the processor for a call outside of `jit`, with arrays of 3 and 1,000 numbers, the least of many."""
+    """Seconds of the processor for a call outside `jit`, with arrays of 3 and 1,000 numbers, the least of many."""
     api, found = importlib.import_module(library), {}
     f = _function(library, case.name)
     for size in SMALL:

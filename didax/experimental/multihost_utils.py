@@ -1,4 +1,4 @@
-"""What the processes of a job exchange outside of compiled programs: values, and the news that all have come here.
+"""What the processes of a job exchange outside compiled programs: values, and the news that all have come here.
 
     multihost_utils.process_allgather(x)              the values of all processes, in each of them
     multihost_utils.broadcast_one_to_all(x)           the value of process 0, in each of them

@@ -847,7 +847,7 @@ _SHARED_SCALARS = frozenset([bool, int, float])
 
 
 def _no_numbers(x: Any) -> TypeError:
-    """The error for a description of an array (`ShapeDtypeStruct`) in the place of one."""
+    """The error for a description of an array (`ShapeDtypeStruct`) in place of an array."""
     return TypeError(
         message(
             "Only arrays with numbers can be computed with.",

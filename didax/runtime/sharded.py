@@ -59,7 +59,7 @@ class ShardedArray(PlacedArray):
 
     @property
     def place(self) -> Any:
-        """The devices that programs on this array run on; one alone is no tuple."""
+        """The devices that programs on this array run on; a single one is not in a tuple."""
         first, *others = self.sharding.devices
         return (first, *others) if others else first
 

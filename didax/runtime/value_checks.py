@@ -57,12 +57,12 @@ def run_checked(plan: Plan, primitive: Primitive, args: tuple[Any, ...], params:
 
 
 def check_may_run(name: str) -> None:
-    """RuntimeError inside of `no_execution`."""
+    """RuntimeError inside `no_execution`."""
     if config.state().no_execution:
         rule = "Inside of no_execution nothing is computed."
         raise RuntimeError(message(rule, f"about to run: {name}", fix="Compute it before the block."))
 
 
 def with_index_checks(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr that is compiled in the place of this one: with checks of indices, where the options ask for them."""
+    """The jaxpr that is compiled in place of this one: with checks of indices, where the options ask for them."""
     return add_checks(jaxpr, _INDICES) if config.state().error_checking_behavior_oob == "raise" else jaxpr

@@ -34,7 +34,7 @@ class RegularGridInterpolator:
 
     `points` are d ascending vectors, or descending ones whose values are known, and `values` is an array of shape
     (m1, ..., md, ...), whose further axes are kept. ValueError for known points in another order.
-    Outside of the grid the function is `fill_value`, or continued (None). With `bounds_error` points outside raise a
+    Outside the grid the function is `fill_value`, or continued (None). With `bounds_error` points outside raise a
     ValueError; traced points, which may be outside, raise a ConcretizationTypeError.
 
     >>> from didax.scipy.interpolate import RegularGridInterpolator

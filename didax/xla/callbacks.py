@@ -439,7 +439,7 @@ def _handle(pointer: Any) -> int | None:
 def _answer(frame: _CallFrame) -> None:
     """Find the run and its callback, call the callback, and write its results where XLA wants them.
 
-    The run keeps every exception, so a signal handler may raise an exception only inside of `_call`.
+    The run keeps every exception, so a signal handler may raise an exception only inside `_call`.
     """
     number, *pointers = [frame.args.items[i].contents for i in range(frame.args.count)]
     run = _runs[ctypes.cast(number.data, ctypes.POINTER(ctypes.c_int64))[0]]

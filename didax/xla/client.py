@@ -249,7 +249,7 @@ _immediate: Backend | None = None
 def immediate_backend() -> Backend:
     """Where eager operations on a few numbers run on the CPU: on the calling thread, at once.
 
-    It is no client of programs that call Python, so no thread of it ever waits for a program that would need it.
+    It never runs programs that call Python, so no thread of it ever waits for a program that would need it.
     """
     global _immediate
     if _immediate is None:
@@ -315,7 +315,7 @@ def _start(
     raise RuntimeError(message("No platform is available.", f"platforms: {platforms!r}", fix="Add 'cpu'."))
 
 
-_CUDA_IF_ANY = "cuda?"  # the first choice where nobody chose: a GPU that cannot be used is no error
+_CUDA_IF_ANY = "cuda?"  # the first choice where nobody chose: a GPU that cannot be used is not an error
 
 
 def _cpu_client(num_devices: int, distributed: Distributed | None) -> Any:

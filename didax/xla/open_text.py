@@ -60,7 +60,7 @@ class OpenModule(Module):
 
 
 class OpenContext(FunctionContext):
-    """Writes dynamic forms where a length is symbolic. Programs inside of others are written where they are called."""
+    """Writes dynamic forms where a length is symbolic. Programs inside others are written where they are called."""
 
     __slots__ = ()
     inlines = True

@@ -303,7 +303,7 @@ class FunctionContext:
     -2.0
     """
 
-    # Whether programs inside of others are written where they are called, and not as functions.
+    # Whether programs inside others are written where they are called, and not as functions.
     inlines = False
 
     __slots__ = (

@@ -93,7 +93,7 @@ class SpreadTracer(Tracer):
         self.aval = aval_of(number).update(shape=shape)
 
     def array(self) -> Any:
-        """The array, made outside of the `SparseTrace`, which would spread the number again."""
+        """The array, made outside the `SparseTrace`, which would spread the number again."""
         with set_current_trace(self.owner.parent):
             return dnp.broadcast_to(self.number, self.aval.shape)
 
@@ -216,7 +216,7 @@ class SparseTrace(Trace):
             return None
         if name == "add" and len(mine) == 1:
             if not mine[0].aval.ndim:
-                return None  # a scalar is no sparse array that would become dense
+                return None  # a scalar is not a sparse array that would become dense
             if zeros and any(type(x) is SpreadTracer for x in args):
                 return None  # the sum with an array of one number, unlike that with the number, is dense
         rests = [x.rest if self._is_mine(x) else _number(x) for x in args]

@@ -1,4 +1,4 @@
-"""Sums with arrays that are zero outside of a window, as updates of that window.
+"""Sums with arrays that are zero outside a window, as updates of that window.
 
     x + dynamic_update_slice(0, u, i)    becomes    dynamic_update_slice(x, dynamic_slice(x, i) + u, i)
     x + scatter_add(0, i, u)             becomes    scatter_add(x, i, u)
@@ -78,7 +78,7 @@ def _is_zero(x: Atom, zeros: set[Var]) -> bool:
 
 
 def _window(eqn: Eqn, inputs: Values, zeros: set[Var]) -> AddTo | None:
-    """How to add the result of the equation to an array, if it is zero outside of a window."""
+    """How to add the result of the equation to an array, if it is zero outside a window."""
     if eqn.primitive is scatter_add_p and _is_zero(eqn.invars[0], zeros):
         _, indices, updates = inputs
         return lambda x: scatter_add_p.bind(x, indices, updates, **eqn.params)

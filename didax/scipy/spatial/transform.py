@@ -370,7 +370,7 @@ class Slerp(NamedTuple):
     def __call__(self, times: ArrayLike) -> Rotation:
         """Return the rotations at one time or at a vector of them.
 
-        Outside of the given range the first and the last turn continue.
+        Outside the given range the first and the last turn continue.
         """
         t = _real("Slerp", times).astype(self.times.dtype)
         if t.ndim > 1:

@@ -129,7 +129,7 @@ def rounded_once(
 ) -> Formula:
     """A density: for float32 numbers by `in_double`, with the derivatives of `stated`, or those of its `logarithm`.
 
-    All are functions of the same arguments. The last ones, location and (for some) scale, are no operands where they
+    All are functions of the same arguments. The last ones, location and (for some) scale, are not operands where they
     have their default values, the Python numbers `still`.
     """
     density_p.formulas[name] = in_double, logarithm, stated, still

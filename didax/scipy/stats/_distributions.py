@@ -6,7 +6,7 @@ A distribution states some of its functions for location 0 and scale 1, on its s
 
     pdf = exp(logpdf)    cdf = exp(logcdf) = 1 - sf    logcdf = log(cdf)    sf = exp(logsf) = 1 - cdf    logsf = log(sf)
 
-and so do location and scale, values outside of the support (probability 0) and parameters outside of theirs (NaN).
+and so do location and scale, values outside the support (probability 0) and parameters outside theirs (NaN).
 Where a formula is not to be used, it is given harmless numbers, so derivatives are finite. Arguments promote to one
 floating dtype and broadcast; narrow floats are computed in float32 and rounded once. Densities of float32 numbers are
 computed in float64, by `_densities.py`. Read next: `_tables.py`, the distributions.
@@ -249,7 +249,7 @@ def _is_known(end: Any) -> bool:
 
 
 def _between(low: Any, high: Any) -> Any:
-    """A number inside of the support, not at an end, where derivatives may be infinite."""
+    """A number inside the support, not at an end, where derivatives may be infinite."""
     if _is_known(low) and _is_known(high):
         if math.isinf(low):
             return min(high - 1, 0)
