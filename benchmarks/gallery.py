@@ -27,7 +27,7 @@ ONLY_DIDAX = {"trust_region"}  # JAX has no sparse_hessian
 
 
 def on_jax(text: str) -> str:
-    """The text of a program, for JAX, which has no progress bar for loops inside of compiled programs."""
+    """The text of a program, for JAX, which has no progress bar for loops inside compiled programs."""
     return re.sub(r"dx\.debug\.progress\((lax\.\w+), .*\)", r"\1", re.sub(r"\bdidax\b", "jax", text))
 
 
@@ -59,9 +59,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             ours = processor_seconds(text, Path(folder))
             jax = None if name in ONLY_DIDAX else processor_seconds(on_jax(text), Path(folder))
-        beside = "| " if jax is None else f"{jax:.0f} s | {ours / jax:.2f}"
-        first, _, last = beside.partition("|")
-        print(f"| {name} | {first}| {ours:.0f} s |{last} |", flush=True)
+        theirs, ratio = ("", "") if jax is None else (f"{jax:.0f} s", f"{ours / jax:.2f}")
+        print(f"| {name} | {theirs} | {ours:.0f} s | {ratio} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -136,8 +136,7 @@ def table(found: dict[str, dict[str, float]]) -> str:
             value = column.get(name)
             text = "" if value is None else f"{value:,.0f}" if "bytes" in name else f"{1e3 * value:.2f} ms"
             if name in ("strong", "weak") and value and column is not one:
-                devices = 2
-                gain = one[name] / value * (devices if name == "weak" else 1)
+                gain = one[name] / value * (2 if name == "weak" else 1)  # two devices share the weak batches
                 text += f" ({gain:.2f} x)"
             cells.append(text)
         lines.append(f"| {name} | {' | '.join(cells)} |")

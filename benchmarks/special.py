@@ -1,14 +1,14 @@
 """`python -m benchmarks.special`: what special functions and distributions cost to compile and to run, beside JAX.
 
 Each function of `scipy.special` and `scipy.stats` is compiled for 100,000 float32 numbers of its domain, and so is its
-gradient by the operands that both libraries differentiate by. Each library has a process of its own; they are asked in
-turn. Times are those of the processor, of all threads, the least of several; compiled programs come from the compiler,
-not from a cache. Tracing and lowering are not counted.
+gradient with respect to the operands for which both libraries have one. Each library has a process of its own; they are
+asked in turn. Times are those of the processor, of all threads, the least of several; compiled programs come from the
+compiler, not from a cache. Tracing and lowering are not counted.
 
     python -m benchmarks.special                        every function, a quarter of an hour
     python -m benchmarks.special --only beta stats.t    functions whose names start so
     python -m benchmarks.special --json out.json        also write what was measured
-    python -m benchmarks.special --eager --rounds 1     calls outside of `jit`, of 3 and of 1,000 numbers
+    python -m benchmarks.special --eager --rounds 1     calls outside `jit`, of 3 and of 1,000 numbers
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TRIALS, COUNT = (20, 40, 1), (0, 20, 1)
 
 
 class Case(NamedTuple):
-    """A function, the domains of its operands, and by which of them it is differentiated."""
+    """A function, the domains of its operands, and with respect to which of them it is differentiated."""
 
     name: str
     domains: tuple[Domain, ...]
@@ -143,7 +143,7 @@ def operands(case: Case) -> list[np.ndarray[Any, Any]]:
 
 
 def measure_eager(library: str, case: Case) -> dict[str, float]:
-    """Seconds of the processor for a call outside of `jit`, with arrays of 3 and 1,000 numbers, the least of many."""
+    """Seconds of the processor for a call outside `jit`, with arrays of 3 and 1,000 numbers, the least of many."""
     api, found = importlib.import_module(library), {}
     f = _function(library, case.name)
     for size in SMALL:
@@ -180,7 +180,7 @@ def measure(library: str, case: Case, gradient: bool) -> dict[str, float]:
 
 
 def worker(library: str) -> None:
-    """Answer questions, one a line, until there are no more."""
+    """Answer questions, one on each line, until there are no more."""
     for line in sys.stdin:
         name, domains, by, gradient, eager = json.loads(line)
         case = Case(name, domains, by)
@@ -253,8 +253,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.update(DIDAX_ENABLE_COMPILATION_CACHE="0", JAX_ENABLE_COMPILATION_CACHE="0")
     sides = {library: _Process(library) for library in ("didax", "jax")}
     starts = tuple(f"{p}{name}" for name in options.only or [""] for p in ("", "special.", "stats."))
-    whats = [f"{size} numbers" for size in SMALL] if options.eager else ["compiling", "running"]
-    heads = ["function", f"{whats[0]}, ms: Didax, JAX", "ratio", f"{whats[1]}, ms", "ratio"]
+    first, second = [f"{size} numbers" for size in SMALL] if options.eager else ["compiling", "running"]
+    heads = ["function", f"{first}, ms: Didax, JAX", "ratio", f"{second}, ms", "ratio"]
     print(machine_line(list(sides)), "", f"| {' | '.join(heads)} |", "|---|---|---:|---|---:|", sep="\n")
     rows = []
     for case in cases():

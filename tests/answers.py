@@ -38,7 +38,7 @@ memory: Answers | None = None  # of this process, from the first test on that ha
 def asked(question: str, ask: Callable[[], Any]) -> Any:
     """What jax says to a question, in lists, texts, numbers, bools and None; `ask` asks jax.
 
-    The question must hold all that the answer depends on, but for the version of jax.
+    The question must hold all that the answer depends on, except for the version of jax.
     """
     return ask() if memory is None else memory.said(question, ask)
 

@@ -42,7 +42,7 @@ __all__ = [
 
 
 def examples(fraction: float) -> settings:
-    """That part of the examples that the profile of Hypothesis asks for, which is 50 in `make test`."""
+    """This fraction of the examples that the profile of Hypothesis asks for, which is 50 in `make test`."""
     return settings(max_examples=max(1, round(settings.default.max_examples * fraction)))
 
 
@@ -82,12 +82,12 @@ def _as_parameters(case: Any) -> Any:
 
 
 def in_sample(name: str, one_in: int) -> bool:
-    """Whether a case of that name is in the sample of one in so many: by its hash, so that the sample stays."""
+    """Whether a case of this name is in the sample of one in so many: its hash decides, so that the sample stays."""
     return hashlib.blake2b(name.encode()).digest()[0] % one_in == 0
 
 
 def python_calls(f: Any, *args: Any, **kwargs: Any) -> int:
-    """How many functions of Didax one call runs, after four like it."""
+    """How many functions of Didax one call runs, after four calls like it."""
     count = 0
 
     def note(frame: Any, event: str, _: Any) -> None:

@@ -4,7 +4,7 @@ import os
 
 # These are read when the libraries start, so they are set before any test module imports them.
 os.environ["DIDAX_CHECK"] = "1"  # check_jaxpr after every transformation
-os.environ["JAX_PLATFORMS"] = "cpu"  # the oracle, on a machine that has a GPU too
+os.environ["JAX_PLATFORMS"] = "cpu"  # the oracle, on a machine that has a GPU as well
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # it compiles each operation it is asked for
 os.environ["JAX_TRACEBACK_FILTERING"] = "off"  # it looks up the file of each frame on disk, and is slow
 if "PYTEST_XDIST_WORKER" in os.environ:

@@ -440,7 +440,7 @@ def transformed(fun: Callable[..., Any], args: tuple[Any, ...]) -> dict[str, Cal
 
 
 def check(case: Case) -> str | None:
-    """What is wrong with a program: an error that only some of its transformations raise; None for nothing."""
+    """What is wrong with a program, such as an error that only its transformations raise; None if nothing is."""
     try:
         eager = case.fun(*case.args)
     except (TypeError, ValueError, NotImplementedError, IndexError):

@@ -75,7 +75,7 @@ def net(units: int, batch: int, length: int = 20) -> tuple[F, tuple[Any, ...]]:
 
 
 def gradient(f: F) -> F:
-    """Of the mean square of what `f` returns, by its weights."""
+    """The gradient of the mean square of what `f` returns, with respect to its weights."""
     return dx.grad(lambda *args: (f(*args) ** 2).mean(), (0, 1, 2))
 
 

@@ -4,9 +4,9 @@
     .venv/bin/python -m tests.mutations scan    those whose name holds the word
 
 A copy of the working tree gets the fault, and its tests run there until one fails: those that `make test` runs, so that
-who changes the library sees the fault within minutes. Run it after a change that makes the tests cheaper or fewer, and
-give a new kind of fault a line. A mutation names the tests that its reader would run; `tests/test_mutations.py` holds
-that each fault still has its place.
+whoever changes the library sees the fault within minutes. Run it after a change that makes the tests cheaper or fewer,
+and give a new kind of fault a line. A mutation names the tests that its reader would run; `tests/test_mutations.py`
+checks that each fault still has its place.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Calls on several devices: each library in a process of its own whose CPU is divided into eight devices.
 
-How many devices there are is decided once for a process, so the measured process stays and is asked for one sample
-after the other, in turns with that of the other library. `python -m benchmarks.scaling` measures more devices beside
+How many devices there are is decided once for a process. So the measured process stays and is asked for one sample
+after the other, in turn with that of the other library. `python -m benchmarks.scaling` compares more devices with
 fewer.
 """
 

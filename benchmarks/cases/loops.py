@@ -1,7 +1,7 @@
 """Compiled loops: small bodies, many carries, recurrent nets, ODEs, sampling, updates in place, early exits.
 
-Where only Didax has the function (a `while_loop` that reverse mode runs through), JAX takes the steps that its users
-take instead: a scan of the greatest length, whose steps do nothing once the condition no longer holds.
+Where only Didax has the function (a `while_loop` that reverse mode runs through), JAX runs what its users write
+instead: a scan of the greatest length, whose steps do nothing once the condition no longer holds.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _mandelbrot(lib: Library) -> Program:
 
         return lib.api.lax.while_loop(inside, lambda s: (s[0] + 1, s[1] * s[1] + c), (0, c * 0.0))[0]
 
-    # at the edge of the set a count depends on the last bit
+    # The mean, because at the edge of the set a count depends on the last bit.
     return lambda plane: lib.np.mean(lib.api.vmap(steps)(plane))
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from didax.api.jit_cache import programs_of_functions
 from didax.api.profile_report import FirstCall, Operation, Profile, Stretch, Times
-from didax.runtime.collectives import with_lines_of_today
+from didax.runtime.collectives import with_current_lines
 from didax.runtime.compiled import programs_of_jaxprs
 from didax.xla.hlo import Origin, module_name, text_of
 from didax.xla.profiling import Measured, Recording
@@ -293,6 +293,6 @@ def _text_of_today(text: str) -> str:
         if program.module_name == name:
             for where, executable in program.executables().items():
                 if text_of(executable.loaded) == text:
-                    loaded = with_lines_of_today(program, where)
+                    loaded = with_current_lines(program, where)
                     return text if loaded is None else text_of(loaded)
     return text

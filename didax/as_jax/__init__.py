@@ -7,9 +7,9 @@
     import didax.as_jax
     didax.as_jax.install()                               the same, as the first lines of a program or a conftest
 
-After `install()` the statement `import jax` gives modules of this layer. Each public module of jax has one; what is in
-it comes from Didax, by the table in `table.py`. A jax that is installed is neither imported nor needed. A name that is
-missing raises an error that says so; `missing()` lists them all.
+After `install()` the statement `import jax` gives modules of this layer, one for each public module of jax. Their
+contents come from Didax, by the table in `table.py`. A jax that is installed is neither imported nor needed. A name
+that is missing raises an error that says so; `missing()` lists them all.
 Read next: `hook.py` (how imports find the modules), `docs/from-jax.md`.
 """
 

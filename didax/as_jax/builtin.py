@@ -21,38 +21,23 @@ from didax.primitives.collectives import axis_names
 _NOT_SHARDED = {"sharding": None}
 _RESULT_NOT_SHARDED = {"out_sharding": None}
 _XLAS_ACCURACY = {"accuracy": None}
+_OPERATION_KNOWN = {"update_consts": (), "update_jaxpr": None}
+_ROUNDED_BY_XLA = [
+    "cbrt", "cos", "exp", "exp2", "expm1", "log", "log1p", "logistic", "rsqrt", "sin", "sqrt", "tan", "tanh",
+]  # fmt: skip
 FIXED: dict[str, dict[str, Any]] = {
     **dict.fromkeys(["broadcast_in_dim", "convert_element_type", "iota"], _NOT_SHARDED),
     **dict.fromkeys(
         ["dot_general", "conv_general_dilated", "reduce_sum", "rng_bit_generator"], _RESULT_NOT_SHARDED
     ),
-    **dict.fromkeys(
-        [
-            "cbrt",
-            "cos",
-            "exp",
-            "exp2",
-            "expm1",
-            "log",
-            "log1p",
-            "logistic",
-            "rsqrt",
-            "sin",
-            "sqrt",
-            "tan",
-            "tanh",
-        ],
-        _XLAS_ACCURACY,
-    ),
+    **dict.fromkeys(_ROUNDED_BY_XLA, _XLAS_ACCURACY),
     "eigh": {"algorithm": None, "sort_eigenvalues": True, "subset_by_index": None},
     "mul": {"out_dtype": None},
     "qr": {"pivoting": False, "use_magma": None},
     "reshape": {"dimensions": None, "sharding": None},
-    "scatter": {"update_consts": (), "update_jaxpr": None},
-    "scatter_add": {"update_consts": (), "update_jaxpr": None},
-    "scatter_max": {"update_consts": (), "update_jaxpr": None},
-    "scatter_min": {"update_consts": (), "update_jaxpr": None},
-    "scatter_mul": {"update_consts": (), "update_jaxpr": None},
+    **dict.fromkeys(
+        ["scatter", "scatter_add", "scatter_max", "scatter_min", "scatter_mul"], _OPERATION_KNOWN
+    ),
     "svd": {"algorithm": None, "compute_uv": True, "subset_by_index": None},
     "tridiagonal_solve": {"perturb_singular": False},
 }
@@ -65,7 +50,7 @@ NAMES = {
     "scatter_min": "scatter-min",
     "scatter_mul": "scatter-mul",
 }
-# `lax.NAME_p` for primitives whose attribute is neither their name in JAX nor in Didax.
+# `lax.NAME_p` for primitives whose attribute has neither their name in JAX nor that in Didax.
 ATTRIBUTES = {"remat": "checkpoint", "custom_jvp_call": "rules_call", "custom_vjp_call": "rules_call"}
 
 # Primitives of JAX that are functions here.
@@ -82,14 +67,14 @@ COMPOSED: dict[str, tuple[Callable[..., Any], bool]] = {
 
 
 class Nowhere(Primitive):
-    """One of JAX's primitives that is in no program here: rules for it are taken, and never asked."""
+    """One of JAX's primitives that is in no program here: rules for it are taken, and never used."""
 
     def __init__(self, name: str):
         super().__init__(name)
         self.rules: Any = None
 
     def bind(self, *args: Any, **params: Any) -> Any:
-        rule = f"JAX's primitive {self.name!r} is in no program of Didax's, and cannot be bound."
+        rule = f"JAX's primitive {self.name!r} is in no program of Didax, and cannot be bound."
         raise NotImplementedError(message(rule, fix="Call the function of jax.lax that it stands for."))
 
 

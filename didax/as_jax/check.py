@@ -2,8 +2,8 @@
 
 The sources are read, not run. An `import jax.numpy as jnp` gives a name to a module; what follows it in
 `jnp.linalg.norm`, and what `from jax import lax` imports, is looked up as the layer would. Each name is listed with the
-places that use it: as missing, as one that this JAX has not either (libraries ask for such names where another version
-is installed), as there with a difference, or as there. `docs/differences.md` tells what else differs in Didax.
+places that use it: as missing, as one that this JAX does not have either (libraries ask for such names where another
+version is installed), as there with a difference, or as there. `docs/differences.md` tells what else differs in Didax.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class _Reader(ast.NodeVisitor):
         if path is None:
             self.generic_visit(node)
             return
-        # What is left out are attributes of values: jax.Array.shape, jnp.float32.dtype.
+        # Attributes of values are left out: jax.Array.shape, jnp.float32.dtype.
         while not is_module(path.rpartition(".")[0]):
             path = path.rpartition(".")[0]
         self.found.append((path, node.lineno))
@@ -126,7 +126,7 @@ class _Reader(ast.NodeVisitor):
 
 
 def in_jax(name: str) -> bool:
-    """Whether the JAX that Didax follows may have a name; private ones, and all of some modules, are not listed."""
+    """Whether the JAX that Didax follows may have a name: `names.txt` lists no private ones, and not all modules."""
     path, _, last = name.rpartition(".")
     if name.startswith("jax._src."):
         return True

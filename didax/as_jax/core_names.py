@@ -1,4 +1,4 @@
-"""What `jax.core` and `jax.extend.core` have beside jaxprs and primitives: types of values, the current trace, axes."""
+"""What `jax.core` and `jax.extend.core` have besides jaxprs and primitives: types of values, current trace, axes."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def find_top_trace(_: Any = None) -> Trace:
 
 
 class take_current_trace:
-    """Context manager: the current trace, in whose place evaluation is current inside of the block."""
+    """Context manager that gives the current trace; inside the block, evaluation takes its place."""
 
     def __enter__(self) -> Trace:
         trace = current_trace()
@@ -143,7 +143,7 @@ class take_current_trace:
 
 
 def eval_context() -> Any:
-    """Context manager: operations on known values run at once inside of the block."""
+    """Context manager: operations on known values run at once inside the block."""
     return ensure_compile_time_eval()
 
 

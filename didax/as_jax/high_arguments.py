@@ -2,13 +2,15 @@
 
     jit(f)(box, x)      changes, out = program(arrays of the box, x);    the box takes the changes
 
-The program's function is one of the arrays: it makes a value of them, calls `f`, and returns what `f` changed. All else
-is as in Didax, whose functions these are. Other transformations may close over such values and not take them.
+The function of the program takes the arrays: it makes a value of them, calls `f`, and returns what `f` changed. All
+else is as in Didax, whose functions these are. Functions given to other transformations may close over such values, but
+not take them as arguments.
 """
 
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -60,18 +62,18 @@ register_pytree_node(
 
 
 def lower(tree: Any) -> Any:
-    """The tree with arrays for values."""
+    """The tree with arrays in place of values."""
     return pytree.map(lambda x: Lowered.of(x) if is_high(x) else x, tree)
 
 
 def raised(tree: Any) -> Any:
-    """The tree with values for their arrays."""
+    """The tree with values again in place of their arrays."""
     is_lowered = lambda x: isinstance(x, Lowered)
     return pytree.map(lambda x: x.value() if is_lowered(x) else x, tree, is_leaf=is_lowered)
 
 
 def on_arrays(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """`fun` of arrays: its result, and for each argument the arrays if it changes them, else None."""
+    """`fun` as a function of arrays: its result, and for each value that may change its new arrays, or None."""
 
     @functools.wraps(fun)
     def lowered(*args: Any, **kwargs: Any) -> Any:
@@ -85,7 +87,7 @@ def on_arrays(fun: Callable[..., Any]) -> Callable[..., Any]:
 
 def _if_changed(before: Lowered, after: Lowered) -> Lowered | None:
     same = len(before.arrays) == len(after.arrays) and before.qdd == after.qdd
-    return None if same and all(map(lambda a, b: a is b, before.arrays, after.arrays)) else after
+    return None if same and all(map(operator.is_, before.arrays, after.arrays)) else after
 
 
 class HighJitFunction(JitFunction[Any, Any]):

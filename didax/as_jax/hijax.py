@@ -9,7 +9,7 @@ No program of Didax holds such a value. An operation runs its `to_lojax` when it
 traced or not; only these are in programs. What changes has a *home*, as a Ref has: the trace in which it was made. A
 function that is staged within its life, or differentiated or mapped, reads and writes it through Refs, which take the
 place of its arrays (`_in_refs`): so it may change what it closes over. A function that is jitted may also take such
-values as arguments, and change their structure: `high_arguments.py`, which is to be read next.
+values as arguments, and change their structure. Read next: `high_arguments.py`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class HiType(AbstractValue):
 class MutableHiType(AbstractValue):
     """A type of values that change.
 
-    What changes beside the numbers, such as the types of the arrays inside, is the value's `cur_qdd()`. With it
+    What changes besides the numbers, such as the types of the arrays inside, is the value's `cur_qdd()`. With it
     `read_loval(qdd, x)` are the arrays, `new_from_loval(qdd, *arrays)` is a value of them, and
     `update_from_loval(qdd, x, *arrays)` changes `x`.
     """
@@ -186,7 +186,7 @@ class HiPrimitive:
 
 
 def cur_qdd(x: Any) -> Any:
-    """What of a value changes beside its numbers, as it is now."""
+    """What changes about a value besides its numbers, as it is now."""
     if _plain.on:
         return x.cur_qdd()
     with _at_hand(x) as here:
@@ -239,7 +239,7 @@ def note_made(x: Any) -> None:
 
 
 def _home(kind: Any, x: Any) -> Trace:
-    """The trace in which a value was made: by an operation, or without one, of arrays that are traced there."""
+    """The trace in which a value was made: by an operation, or else from arrays that are traced there."""
     trace = current_trace()
     if trace is trace.parent:
         return trace
@@ -254,7 +254,7 @@ def _home(kind: Any, x: Any) -> Trace:
 
 @contextlib.contextmanager
 def _at_hand(x: Any) -> Generator[Any]:
-    """A value that the current trace may read and change in the place of `x`: see Note [Values in place of values]."""
+    """A value that the current trace may read and change in place of `x`: see Note [Values in place of values]."""
     kind = typeof(x)
     home = _home(kind, x)
     refs = _refs_in(kind, x)
@@ -296,7 +296,7 @@ def _of_types(refs: Sequence[Ref], values: Sequence[Any]) -> list[Any]:
 
 
 def _refs_in(kind: Any, x: Any) -> list[Ref] | None:
-    """The Refs that a value holds in the places of its arrays; None where it holds arrays."""
+    """The Refs that a value holds in place of its arrays; None where it holds arrays."""
     if not _qdd_in_refs:
         return None
     with _plainly():

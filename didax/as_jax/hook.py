@@ -61,14 +61,14 @@ def is_module(path: str) -> bool:
     if (other := _in_jaxlib(path)) is not None:
         try:
             return importlib.util.find_spec(other) is not None
-        except ModuleNotFoundError:  # the parent is no package
+        except ModuleNotFoundError:  # the parent is not a package
             return False
     private = (*PRIVATE, *IMPLEMENTED)
     return path in private or any(other.startswith(path + ".") for other in private)
 
 
 def _in_jaxlib(path: str) -> str | None:
-    """The module of jaxlib's that jax has at a path too; None where it is none."""
+    """The jaxlib module that jax has at a path, too; None for other paths."""
     for start, home in JAXLIB.items():
         if path == start or path.startswith(start + "."):
             return home + path.removeprefix(start)
@@ -216,7 +216,7 @@ class _Finder:
                 fullname, _Loader(), origin=f"didax.as_jax:{fullname}", is_package=True
             )
         if asked:
-            return None  # it wants no error
+            return None  # `find_spec` returns None for a missing module
         # Python replaces an error that names a.b by its own in `from a import b`. The missing module is Didax's, too.
         name = "didax" + fullname.removeprefix("jax")
         raise ModuleNotFoundError(_absent(*fullname.rpartition(".")[::2]), name=name)

@@ -2,10 +2,10 @@
 
     { lambda a:f32[3]; b:f32[]. let c:f32[3] = mul a b in (c,) }
 
-A program, an equation or its parameters stand on one line where that has 80 columns, else an equation and a parameter
-a line. Weak types are not marked. A jitted function that is called twice, or is long, is written before the program;
-the variables of any other are named like the operands and results of its call. Didax's own texts, which it can read
-back, are in `core/jaxpr_print.py`.
+A program, an equation or its parameters stand on one line where they fit into 80 columns; otherwise each equation, or
+each parameter, has a line. Weak types are not marked. A jitted function that is called twice, or is long, is written
+before the program; the variables of any other are named like the operands and results of its call. Didax's own texts,
+which it can read back, are in `core/jaxpr_print.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from didax.core.value import Array
 WIDTH = 80
 LONG = 10  # equations
 
-# Parameters that JAX does not write while they have these values, by primitive. "": by any.
+# Parameters that JAX does not write while they have these values, by primitive; "" stands for all primitives.
 HIDDEN: dict[str, dict[str, Any]] = {
     "broadcast_in_dim": {"broadcast_dimensions": (), "shape": ..., "sharding": None},
     "convert_element_type": {"sharding": None},

@@ -292,7 +292,7 @@ def make_jaxpr(
             for axis in axes:
                 scope.enter_context(extend_axis_env(axis))
             made = scope.enter_context(written_numbers.recorded())
-            # Staged anew at each call: of a program that is remembered no numbers are recorded.
+            # Staged anew at each call, because no numbers are recorded for a program that is remembered.
             anew = functools.wraps(fun)(lambda *args, **kwargs: fun(*args, **kwargs))
             found = make_didax_jaxpr(anew, static_argnums, return_shape)(*args, **kwargs)
         if return_shape:
@@ -306,7 +306,7 @@ def _with_scalars_captured(closed: core.ClosedJaxpr, made: Sequence[Array]) -> c
     """The program with its captured scalar arrays as constants, not as literals, in the order of their first use.
 
     Libraries convert closures to programs with constants, and ask that those of two branches have equal structures.
-    Scalars that were `made` while the function was traced are literals, numbers as in JAX.
+    Scalars that were `made` while the function was traced stay literals, as numbers, as in JAX.
     """
     count = len(closed.consts)
     given = dict(zip(closed.jaxpr.invars[:count], closed.consts, strict=True))
@@ -332,7 +332,7 @@ def _with_scalars_captured(closed: core.ClosedJaxpr, made: Sequence[Array]) -> c
 
 
 def _number(literal: Literal) -> Literal:
-    """The literal with Python's or NumPy's number for an array of one."""
+    """The literal with a Python or NumPy number in place of an array without axes."""
     if as_extended(literal.aval.dtype):
         return literal
     value = literal.val.host_value()

@@ -76,7 +76,7 @@ def _double_factorials(m: int) -> float:
 
 
 def _scales(n: int) -> Any:
-    """By order and degree, the function by the normalised one; 0 where the order is larger."""
+    """By order and degree, the quotient of the function and the normalised one; 0 where the order is larger."""
     found = np.zeros((n + 1, n + 1))
     for m in range(n + 1):
         for degree in range(m, n + 1):

@@ -162,7 +162,7 @@ class UserRules(DidaxPrimitive):
 
 
 def _narrowed(x: Any) -> Any:
-    """A result of NumPy's in the default width: what NumPy computes of Python's numbers has 64 bits."""
+    """A NumPy result in the default width: what NumPy computes from Python numbers has 64 bits."""
     return x.astype(narrowed(x.dtype), copy=False) if isinstance(x, (np.ndarray, np.generic)) else x
 
 
@@ -186,8 +186,8 @@ def _free_name(name: str) -> str:
 class Registry(MutableMapping[Any, Callable[..., Any]]):
     """Rules by primitive, for one of the rules of Didax's primitives.
 
-    `fill(p, rule)` is a user's rule as Didax calls it; `derive(p)` the rule of one of Didax's primitives as JAX does.
-    A program may give a primitive of Didax a rule too, in place of its own, for the whole process.
+    `fill(p, rule)` is a user's rule as Didax calls it; `derive(p)` is the rule of one of Didax's primitives as JAX
+    calls it. A program may also give one of Didax's primitives another rule, for the whole process.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class Registry(MutableMapping[Any, Callable[..., Any]]):
 
     def __delitem__(self, primitive: Any) -> None:
         del self._rules[primitive]
-        delattr(primitive.rules, self._kind)  # what the class has counts again
+        delattr(primitive.rules, self._kind)  # the rule of the class counts again
 
     def __contains__(self, primitive: object) -> bool:
         try:

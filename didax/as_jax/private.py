@@ -31,7 +31,7 @@ logger = logging.getLogger("jax._src.callback")
 def infer_argnums_and_argnames(
     sig: inspect.Signature, argnums: int | Sequence[int] | None, argnames: str | Iterable[str] | None
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The positions and names of arguments that may be given either way, where only one of both is told."""
+    """The positions and names of arguments that may be given either way, where only one of the two is stated."""
     numbers, names = as_numbers(argnums, "argnums"), as_names(argnames)
     either = [
         (i, name) for i, (name, p) in enumerate(sig.parameters.items()) if p.kind is p.POSITIONAL_OR_KEYWORD
@@ -62,9 +62,10 @@ def include_frame(frame: Any) -> bool:
 
 
 class ExtendedDType:
-    """The class of dtypes whose elements are no numbers; libraries derive from it to declare one.
+    """The class of dtypes whose elements are not numbers; libraries derive from it to declare one.
 
-    No array can have such a dtype: what takes dtypes refuses it. `didax.extend.dtypes` is the way to make one.
+    No array can have such a dtype: functions that take dtypes refuse it. `didax.extend.dtypes` makes dtypes that arrays
+    can have.
     """
 
     why_no_arrays = (
@@ -102,7 +103,7 @@ class EArray:
     """An array of a dtype made in JAX's private way."""
 
     def __new__(cls, *_: Any, **__: Any) -> Any:
-        rule = "Arrays of dtypes that are made in JAX's private way are not there in Didax."
+        rule = "Didax has no arrays of dtypes that are made in JAX's private way."
         raise NotImplementedError(message(rule, fix="Register a dtype with didax.extend.dtypes."))
 
 
@@ -170,7 +171,7 @@ _backend_lock = threading.Lock()
 
 def backend_compile(*_: Any, **__: Any) -> Any:
     """The function of JAX that compiles; Didax compiles elsewhere, and never calls it."""
-    rule = "jax._src.compiler.backend_compile is no function of Didax's."
+    rule = "Didax has no function jax._src.compiler.backend_compile."
     raise NotImplementedError(message(rule, fix="Use jax.jit(f).lower(x).compile()."))
 
 

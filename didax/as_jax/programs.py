@@ -1,9 +1,11 @@
-"""Jaxprs and primitives together: the home of their names. Primitives that hold jaxprs have parameters in both forms:
+"""Jaxprs and primitives together: the home of their names.
 
-jit      jaxpr closed, the function's name, and what Didax lacks (shardings, donation), with values that ask for nothing
-remat2   jaxpr open
-custom_jvp_call, custom_vjp_call    one primitive in Didax, `rules_call`; the rules travel in a parameter
-the rest programs closed, under the same names
+The parameters of primitives that hold jaxprs, as JAX has them:
+
+    jit             the jaxpr closed, the function's name, and what Didax lacks (shardings, donation), as not asked for
+    remat2          the jaxpr open
+    custom_jvp_call, custom_vjp_call    one primitive in Didax, `rules_call`; the rules are in a parameter
+    all others      jaxprs closed, under Didax's names
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ __all__ += jaxprs.__all__
 def _closed(value: Any) -> Any:
     """A parameter with the programs in it closed."""
     if isinstance(value, core.Jaxpr):
-        if value.seen is None:  # libraries find what they made of a program by the identity of the program
+        # One object for each program: libraries remember by it what they have made of the program.
+        if value.seen is None:
             value.seen = ClosedJaxpr(view(value))
         return value.seen
     if isinstance(value, tuple) and any(isinstance(item, core.Jaxpr) for item in value):

@@ -31,7 +31,7 @@ def __getattr__(name: str) -> Any:
 
 
 def finfo(dtype: Any) -> Any:
-    """The limits of a dtype of floats, or of that of an array, as scalars of the dtype; those of Didax are Python's."""
+    """The limits of a dtype of floats, or of an array's dtype, as scalars of the dtype; Didax has Python numbers."""
     return dtypes.finfo(didax.numpy.finfo(dtype).dtype)
 
 
@@ -68,7 +68,7 @@ def clear_backends() -> None:
 
 
 def register_exclusion(path: str) -> None:
-    """Count the lines of a file as the library's: equations, and errors, tell the line that called it."""
+    """Count the lines of a file as the library's: equations and errors name the line that called it."""
     source.exclude(path)
 
 
@@ -91,7 +91,7 @@ class _NoHint(contextlib.ContextDecorator):
 
 
 def set_xla_metadata(x: Any = None, **_: Any) -> Any:
-    """Has no effect: operations are told nothing. Without `x` it is a block or a decorator, else `x`."""
+    """Has no effect: operations are told nothing. Returns `x`; without `x`, a block or a decorator."""
     return _NoHint() if x is None else tree_util.tree_map(didax.numpy.asarray, x)
 
 
@@ -150,7 +150,7 @@ def colocated_python_class(cls: type) -> Any:
 
 
 def _colocated(name: str, detail: str) -> NotImplementedError:
-    rule = f"{name} needs a client that runs Python on the hosts of accelerators, which Didax has not."
+    rule = f"{name} needs a client that runs Python on the hosts of accelerators, which Didax does not have."
     return NotImplementedError(message(rule, detail, fix="Call the function: it runs in this process."))
 
 

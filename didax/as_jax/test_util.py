@@ -123,7 +123,7 @@ Tolerance = float | dict[Any, float] | None
 
 
 def _tolerance(x: Any, stated: Tolerance) -> float:
-    """What is stated, for all dtypes or for this one; else whole numbers are equal, 32 bits differ by 1e-6."""
+    """What is stated, for all dtypes or for this one; otherwise 0 for integers, and 1e-6 for numbers of 32 bits."""
     dtype = testing.dtype_of(x)
     if isinstance(stated, dict):
         stated = {np.dtype(kind): tolerance for kind, tolerance in stated.items()}.get(dtype)

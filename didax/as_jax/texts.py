@@ -44,28 +44,25 @@ def enter() -> None:
     """Give classes, types and tracers their names and texts in JAX."""
     for kind, (module, name) in NAMED_IN_JAX.items():
         kind.__module__, kind.__qualname__, kind.__name__ = module, name, name
-    kinds: list[Any] = [StagingTracer, LinearizeTracer, JVPTracer, BatchTracer]
-    for kind, text in zip(kinds, (_staged, _linearized, _pair, _batched), strict=True):
-        kind.__repr__ = text
-    shown: Any = Var
-    shown.__repr__ = lambda x: f"Var(id={id(x)}):{_short(x.aval)}"
-    shown = Literal
-    shown.__repr__ = lambda x: f"Literal({x.val})"
-    shown = ShapedArray
-    shown.__str__, shown.__repr__, shown.str_short = _text, _with_its_class, _short
-    shown = RefType
-    shown.str_short = _short_of_ref
-    shown = Array
-    shown.__array_namespace__ = _namespace
-    shown = ScalarType
-    shown.__repr__ = lambda kind: f"<class 'jax.numpy.{kind.__name__}'>"
-    shown = Traced
-    shown.jaxpr = property(_program)
+    _set(StagingTracer, __repr__=_staged)
+    _set(LinearizeTracer, __repr__=_linearized)
+    _set(JVPTracer, __repr__=_pair)
+    _set(BatchTracer, __repr__=_batched)
+    _set(Var, __repr__=lambda x: f"Var(id={id(x)}):{_short(x.aval)}")
+    _set(Literal, __repr__=lambda x: f"Literal({x.val})")
+    _set(ShapedArray, __str__=_text, __repr__=_with_its_class, str_short=_short)
+    _set(RefType, str_short=_short_of_ref)
+    _set(Array, __array_namespace__=_namespace)
+    _set(ScalarType, __repr__=lambda kind: f"<class 'jax.numpy.{kind.__name__}'>")
+    _set(Traced, jaxpr=property(_program))
+
+
+def _set(kind: type, **attributes: Any) -> None:
+    for name, value in attributes.items():
+        setattr(kind, name, value)
 
 
 _own_text = ShapedArray.__repr__
-
-
 _own_namespace: Any = Array.__array_namespace__
 
 

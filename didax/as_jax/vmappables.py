@@ -1,11 +1,11 @@
-"""Values of a library's own that `vmap` maps in a way of theirs: `batching.register_vmappable`.
+"""Values of a library's own classes, which `vmap` maps by functions of the library: `batching.register_vmappable`.
 
     register_vmappable(Rows, int, int, to_elt, from_elt, None)
     to_elt(cont, get_index, rows, axis)     what the function gets: cont(x, axis) is the element of an array x
     from_elt(cont, size, row, axis)         what vmap returns: cont(size, y, axis) is the batch of elements y
 
-`vmap` maps a function of the arrays that `to_elt` asks for. It makes elements of them, calls the user's function, and
-returns the arrays that `from_elt` asks for. Without registered classes it is Didax's.
+`vmap` maps a function of the arrays that `to_elt` asks for. The function makes elements of them, calls the user's
+function, and returns the arrays that `from_elt` asks for. Without registered classes, `vmap` is Didax's.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _Arrays:
 
 
 def _specs(axes: Any, tree: Any, what: str) -> list[Any]:
-    """The spec of each leaf of a structure, in which a value of a registered class is one."""
+    """The spec of each leaf of a structure, where a value of a registered class is a leaf."""
     kinds = tuple(spec_type for spec_type, _, _ in _kinds.values())
     is_leaf = lambda x: x is None or (isinstance(x, kinds) and not isinstance(x, int))
     return pytree.broadcast_prefix(axes, pytree.unflatten(tree, [0] * tree.num_leaves), what, is_leaf=is_leaf)
@@ -105,11 +105,12 @@ def vmap(fun: Any, in_axes: Any = 0, out_axes: Any = 0, *positional: Any, **opti
         lengths = [
             aval_of(x).shape[i] for x, i in zip(given.arrays, given.axes, strict=True) if i is not None
         ]
-        size = (positional[1:2] or [options.get("axis_size")])[0] or (lengths or [None])[0]
+        stated = positional[1] if len(positional) > 1 else options.get("axis_size")
+        size = stated or next(iter(lengths), None)
 
         def on_arrays(*arrays: Any) -> Any:
-            there = iter(arrays)
-            elements = [_element(_next(there), x, spec) for x, spec in zip(leaves, specs, strict=True)]
+            remaining = iter(arrays)
+            elements = [_element(_next(remaining), x, spec) for x, spec in zip(leaves, specs, strict=True)]
             args, kwargs = pytree.unflatten(tree, elements)
             results, out_tree = pytree.flatten(fun(*args, **kwargs), is_vmappable)
             asked = _specs(out_axes, out_tree, "vmap out_axes")

@@ -3,8 +3,8 @@
     fixed_point(f, x0)    x with x = f(x)       by repeating f
     root(f, x0)           x with f(x) = 0       by Newton's method
 
-Derivatives do not go through the iteration: both functions are a `lax.custom_root`, and are differentiated by
-the values over which `f` closes. For another solver use `lax.custom_root` itself. Read next:
+Derivatives do not go through the iteration: both functions are a `lax.custom_root`, and have derivatives with respect
+to the values over which `f` closes. For another solver use `lax.custom_root` itself. Read next:
 `didax/lax/solvers.py`, `docs/implicit.md`.
 """
 
@@ -31,10 +31,10 @@ if not TYPE_CHECKING:
 def fixed_point(
     f: Callable[[Any], Any], x0: Any, *, tol: float | None = None, max_steps: int = 10_000
 ) -> Any:
-    """Return the x with x = f(x) to which x0, f(x0), f(f(x0)), ... converge; differentiable by what `f` closes over.
+    """Return the x with x = f(x) to which x0, f(x0), f(f(x0)), ... converge.
 
-    The derivatives iterate the derivative of `f` in the same way, so they converge where this iteration
-    converges.
+    It is differentiable with respect to what `f` closes over. Its derivatives iterate the derivative of `f` in the same
+    way, so they converge where this iteration converges.
 
     Args:
       f: a function from pytrees like `x0` to pytrees like it, which is a contraction near the fixed point.
@@ -65,9 +65,10 @@ def fixed_point(
 
 @api_boundary
 def root(f: Callable[[Any], Any], x0: Any, *, tol: float | None = None, max_steps: int = 100) -> Any:
-    """Return the x with f(x) = 0 that Newton's method finds from `x0`; differentiable by what `f` closes over.
+    """Return the x with f(x) = 0 that Newton's method finds from `x0`.
 
-    Each step solves a system with the full Jacobian of `f`, so this is for few unknowns.
+    It is differentiable with respect to what `f` closes over. Each step solves a system with the full Jacobian of `f`,
+    so this is for few unknowns.
 
     Args:
       f: a function from pytrees like `x0` to pytrees like it, with a regular Jacobian at the root.
@@ -92,7 +93,7 @@ def root(f: Callable[[Any], Any], x0: Any, *, tol: float | None = None, max_step
 
 
 def _iterate(step: Callable[[Any], Any], x: Any, tol: float | None, max_steps: int) -> Any:
-    """Repeat `step` until it changes little; NaN where the change stays larger."""
+    """Repeat `step` until it changes x by little; NaN where the changes stay larger."""
 
     def moves(x: Any, new: Any) -> Any:
         pairs = zip(pytree.leaves(x), pytree.leaves(new), strict=True)

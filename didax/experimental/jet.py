@@ -45,7 +45,7 @@ def jet(
       factorial_scaled: with False all terms, given and returned, are coefficients of power series: term k is the k-th
         derivative over k!.
 
-    Returns the result, and the result's structure with the list of terms in the place of each array.
+    Returns the result, and the result's structure with a list of terms in place of each array.
 
     Raises TypeError or ValueError where the series do not fit the primals or have different lengths. See Griewank,
     Walther: Evaluating Derivatives, chapter 13.

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @api_boundary
 def with_layout_constraint(x: T, layouts: Layout) -> T:
-    """The array itself: XLA chooses the order of its elements in memory. ArgumentError for other axes than the array's.
+    """The array itself, as XLA chooses the order of its elements in memory. ArgumentError for axes that it lacks.
 
     >>> import didax.numpy as dnp
     >>> float(with_layout_constraint(dnp.ones((2, 3)), Layout((1, 0))).sum())

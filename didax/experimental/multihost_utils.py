@@ -1,4 +1,4 @@
-"""What the processes of a job exchange outside of compiled programs: values, and the news that all have come here.
+"""What the processes of a job exchange outside compiled programs: values, and the news that all have come here.
 
     multihost_utils.process_allgather(x)              the values of all processes, in each of them
     multihost_utils.broadcast_one_to_all(x)           the value of process 0, in each of them
@@ -51,8 +51,8 @@ if not TYPE_CHECKING:
 def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     """The arrays of all processes, as NumPy arrays: stacked along a new first axis or, with `tiled`, joined.
 
-    An array has the same shape and dtype in each process. An array that lies on devices of several processes is whole
-    already, and is brought to all of them; it needs `tiled=True`, because no axis is added.
+    An array must have the same shape and dtype in each process. An array that lies on devices of several processes is
+    one array already, and is brought to all of them; it needs `tiled=True`, because no axis is added.
 
     >>> process_allgather(np.arange(3))
     array([[0, 1, 2]], dtype=int32)
@@ -115,7 +115,7 @@ def _mesh() -> Mesh:
 
 
 def _table(data: bytes) -> Any:
-    """A row of 32-bit words for each process, of which each has its own."""
+    """An array with a row of 32-bit words for each process, each of which passes its own."""
     return make_array_from_process_local_data(
         NamedSharding(_mesh(), PartitionSpec("process")), _words(data)[None]
     )
@@ -170,12 +170,9 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
 
 def _sum_of_rows(table: Any) -> Any:
     replicated = NamedSharding(_mesh(), PartitionSpec())
-    return _sum(table, replicated)
 
-
-def _sum(table: Any, sharding: NamedSharding) -> Any:
     def broadcast(table: Any) -> Any:
-        return constrained(table.sum(0, dtype=np.uint32), sharding)
+        return constrained(table.sum(0, dtype=np.uint32), replicated)
 
     return jit(broadcast)(table)
 
@@ -267,7 +264,7 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspec
 
 @api_boundary
 def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
-    """The inverse: of each array the block that lies on this process's devices, as an array of this process.
+    """The inverse: for each array the block that lies on this process's devices, as an array of this process.
 
     >>> import didax as dx
     >>> global_array_to_host_local_array(dx.numpy.arange(2), dx.make_mesh((1,), ("data",)), dx.P("data"))

@@ -62,7 +62,7 @@ def odeint(
 ) -> Any:
     """Return the solution of dy/dt = func(y, t, *args) with y(t[0]) = y0 at the times `t`, along a new first axis.
 
-    It is differentiable in both modes by y0, t, args and all values over which `func` closes.
+    It is differentiable in both modes with respect to y0, t, args and all values over which `func` closes.
 
     Args:
       func: the time derivative of y, a pytree like `y0`.
@@ -137,10 +137,7 @@ def _field(
     _check_slope(func, tree, avals[:n], traced)
     start = [convert_element_type(x, a.dtype, False) for x, a in zip(leaves[:n], avals[:n], strict=True)]
     params = [*traced.captured, *map(as_array, leaves[n + 1 :])]
-    captured, (y, time, arguments) = (
-        traced.jaxpr.invars[: len(traced.captured)],
-        (split_at(traced.jaxpr.invars[len(traced.captured) :], n, 1)),
-    )
+    captured, y, time, arguments = split_at(traced.jaxpr.invars, len(traced.captured), n, 1)
     moves = [isinstance(x, Tracer) and dtypes.is_inexact(aval_of(x).dtype) for x in params]
     variables = [*captured, *arguments]
     jaxpr = with_invars(

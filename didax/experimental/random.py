@@ -1,4 +1,4 @@
-"""`stateful_rng`: a generator that keeps its own state, as NumPy's `default_rng` does, inside of programs too.
+"""`stateful_rng`: a generator that keeps its own state, as NumPy's `default_rng` does, inside programs, too.
 
     rng = stateful_rng(0)
     rng.normal(size=3)      each draw gives other numbers, eagerly and in each call of a jitted function
@@ -60,7 +60,7 @@ class StatefulPRNG:
 
     @api_boundary
     def key(self, shape: int | Sequence[int] = ()) -> Array:
-        """Return a new key, or an array of new keys; ValueError for one that `split` made, outside of `vmap`."""
+        """Return a new key, or an array of new keys; ValueError for one that `split` made, outside `vmap`."""
         if self._base_key.shape:
             rule = "A generator that was split draws within vmap, which gives each element one of its own."
             fix = "Map the function that draws over it, or use spawn, which returns a list."
@@ -90,7 +90,7 @@ class StatefulPRNG:
     def integers(
         self, low: ArrayLike, high: ArrayLike | None = None, size: Size = None, *, dtype: DTypeLike = int
     ) -> Array:
-        """Return integers from `low` on, below `high`; of one limit, from 0 on and below it."""
+        """Return integers from `low` on, below `high`; with one limit only, from 0 on and below it."""
         low, high = (0, low) if high is None else (low, high)
         return random.randint(self.key(), _shape(size, low, high), minval=low, maxval=high, dtype=dtype)
 

@@ -95,7 +95,7 @@ def swap_lstm_gates(
 ) -> Array:
     """Return the weights with those of the third and the fourth gate exchanged, for libraries that order them so.
 
-    Raises ValueError where the weights are no vector of the length that `get_num_params_in_lstm` says.
+    Raises ValueError where the weights are not a vector of the length that `get_num_params_in_lstm` says.
 
     >>> weights = dnp.arange(16)  # W, U, b and d of one input and one hidden unit, each with four gates
     >>> swap_lstm_gates(weights, 1, 1, 1, False)
@@ -113,7 +113,7 @@ def unpack_lstm_weights(
 ) -> tuple[Weights, Weights, Weights, Weights]:
     """Return W, U, b and d, each by the number of the layer and direction; the gates i, f, g, o follow one another.
 
-    Raises ValueError where the weights are no vector of the length that `get_num_params_in_lstm` says.
+    Raises ValueError where the weights are not a vector of the length that `get_num_params_in_lstm` says.
 
     >>> W, U, b, d = unpack_lstm_weights(dnp.arange(20), 2, 1, 1, False)
     >>> W[0].tolist(), U[0].shape, b[0].tolist(), d[0].shape
@@ -188,8 +188,8 @@ def lstm_ref(
     ):
         rule = (
             "lstm takes x of shape (batch, time, input_size), states of shape (layers * directions, batch, "
+            "hidden_size) and a length for each sequence."
         )
-        rule += "hidden_size) and a length for each sequence."
         facts = f"x: {x.aval}, h_0: {h_0.aval}, c_0: {c_0.aval}, seq_lengths: {lengths.aval}; states wanted: {states}"
         raise ValueError(message(rule, facts, fix="Transpose or pad them."))
     steps = dnp.arange(x.shape[1])
@@ -208,7 +208,7 @@ def lstm_ref(
 
 
 def _run(inputs: Any, within: Any, start: tuple[Any, Any], W_hh: Any, reverse: bool) -> tuple[Any, Any]:
-    """The last state and the outputs of one network. Backwards, the padding comes first and changes nothing."""
+    """The last state and the outputs of one network. In `reverse` the padding comes first, and changes nothing."""
 
     def step(state: Any, now: Any) -> Any:
         (h, c), (x, present) = state, now

@@ -56,7 +56,7 @@ def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
 
 
 def _check(name: str, traced: Traced, calls_python: bool, is_shared: bool) -> None:
-    """Raise for a program that bytes cannot say."""
+    """Raise for a program that cannot be written as bytes."""
     facts = f"function: {name}"
     if calls_python:
         rule = "A program that calls Python back is not saved: its functions are those of this process."
@@ -117,22 +117,21 @@ def deserialize_and_load(
 
 
 def _devices(
-    name: str, numbers: Sequence[int], there: Sequence[Any], asked: Sequence[Any] | None
+    name: str, numbers: Sequence[int], present: Sequence[Any], asked: Sequence[Any] | None
 ) -> Sequence[Any] | None:
     """The devices of a program that was compiled for those of these numbers; None for any one device."""
+    rule = "A saved program runs on as many devices as it was compiled for."
     if asked is not None and len(asked) != max(len(numbers), 1):
-        rule = "A saved program runs on as many devices as it was compiled for."
         facts = f"program: {name}, of {len(numbers) or 1}; execution_devices: {len(asked)}"
-        raise ValueError(message(rule, facts, fix="Pass so many devices."))
+        raise ValueError(message(rule, facts, fix="Pass as many devices."))
     if asked is not None:
         return asked
-    by_number = {device.id: device for device in there}
+    by_number = {device.id: device for device in present}
     if missing := [i for i in numbers if i not in by_number]:
-        rule = "A saved program runs on as many devices as it was compiled for."
         facts = (
             f"program: {name}, of devices {list(numbers)}",
-            f"there is none of number {missing[0]}, but {len(there)} in all",
+            f"there is none of number {missing[0]}, but {len(present)} in all",
         )
-        fix = "Start the process with so many devices (num_cpu_devices for CPUs), or pass execution_devices."
+        fix = "Start the process with as many devices (num_cpu_devices for CPUs), or pass execution_devices."
         raise ValueError(message(rule, *facts, fix=fix))
     return [by_number[i] for i in numbers] or None

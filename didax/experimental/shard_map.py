@@ -1,11 +1,11 @@
-"""`shard_map` with the arguments that it had in `jax.experimental`; `didax.shard_map` is the function of today."""
+"""`shard_map` with the arguments that it had in `jax.experimental`; `didax.shard_map` is its successor."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from didax.api import shard_map as _today
+from didax.api import shard_map as _successor
 from didax.core.errors import api_boundary
 from didax.core.modules import on_access
 
@@ -33,4 +33,4 @@ def shard_map(
     if auto:
         options["axis_names"] = frozenset(mesh.axis_names) - frozenset(auto)
     options.setdefault("check_vma", check_rep)
-    return _today.shard_map(f, mesh=mesh, in_specs=in_specs, out_specs=out_specs, **options)  # type: ignore[no-any-return]
+    return _successor.shard_map(f, mesh=mesh, in_specs=in_specs, out_specs=out_specs, **options)  # type: ignore[no-any-return]

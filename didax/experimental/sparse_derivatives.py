@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -48,8 +48,8 @@ def sparse_jacobian(
     types. Entries of 16 bits are given in float32, as SciPy has no such matrices. With a `chunk_size`, so many
     passes run at a time.
 
-    Raises TypeError for an argument or result that is no real floating-point array, and under other transformations:
-    the matrix is SciPy's, which needs numbers.
+    Raises TypeError for an argument or result that is not a real floating-point array, and under other transformations:
+    a SciPy matrix holds numbers.
 
     >>> import didax.numpy as dnp
     >>> jacobian = sparse_jacobian(lambda x: x[1:] * x[:-1])
@@ -129,9 +129,7 @@ class SparseJacobian:
     def _plan(self, args: Any, kwargs: Any) -> _Plan:
         leaves, tree = pytree.flatten((args, kwargs))
         if any(isinstance(x, Tracer) for x in leaves):
-            rule = (
-                f"{self._caller} returns a matrix of SciPy's, which holds numbers: no argument can be traced."
-            )
+            rule = f"{self._caller} returns a SciPy matrix, which holds numbers: no argument can be traced."
             traced = next(x for x in leaves if isinstance(x, Tracer))
             raise TypeError(message(rule, *traced.facts(), fix="Call it outside of jit, grad and vmap."))
         key = tree, tuple(map(aval_of, leaves))
@@ -167,11 +165,13 @@ class SparseJacobian:
         return _Plan(pattern, found, runs, out.aval.dtype)
 
 
-class _Plan:
+class _Plan(NamedTuple):
     """How the matrix is computed for arguments of given types."""
 
-    def __init__(self, pattern: Any, colouring: Colouring, runs: list[tuple[Any, Any]], dtype: np.dtype[Any]):
-        self.pattern, self.colouring, self.runs, self.dtype = pattern, colouring, runs, dtype
+    pattern: Any
+    colouring: Colouring
+    runs: list[tuple[Any, Any]]  # functions that do jvps or vjps, each with the vectors to do them along
+    dtype: np.dtype[Any]
 
 
 def _pattern(traced: Any, n: int, m: int) -> Any:

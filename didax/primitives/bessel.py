@@ -114,7 +114,7 @@ def _values(x: Any, *, most: int) -> Any:
     inverse = mul(div(2, far), where(negative, like(-1, x), one))
 
     def up(n: Any, power: Any, here: Any, above: Any, out: Any) -> list[Any]:
-        """From (x / 2)^n / n!, J_n and J_(n+1) to those of the next order; the latter two are of numbers beyond."""
+        """From (x / 2)^n / n!, J_n and J_(n+1) to those of the next order; the J are of numbers that are not `near`."""
         factor = dynamic_slice_p.bind(rows, n, *origin, slice_sizes=(1, *shape))
         found = where(near, mul(power, reshape(factor, shape)), here)
         following = convert_element_type(add(n, 1), x_dtype)

@@ -295,7 +295,7 @@ def _quadrature(a: Any, b: Any, x: Any, y: Any, excess: Any) -> Any:
     curve = mul(sqrt(add(mul(mul(a, y), y), mul(mul(b, x), x))), math.sqrt(2 * c))
     slope = div(max_(excess, like(0, x)), curve)
     top = div(2 * c, mul(curve, add(slope, sqrt(add(square(slope), 1)))))
-    top = min_(top, div(0.5, max_(x, y)))  # always above c for large a and b, but for rounding errors
+    top = min_(top, div(0.5, max_(x, y)))  # always above c for large a and b, except for rounding errors
     shape = aval_of(x).shape
     points, weights = gauss_legendre(count)
 
@@ -369,7 +369,7 @@ def _log_of_small(a: Any, b: Any, x: Any) -> Any:
 
 
 def _below_mean(a: Any, b: Any, x: Any) -> tuple[list[Any], Any]:
-    """a, b, x, 1 - x and a - (a + b) x, or those of the other side where x is above the mean; and if it is."""
+    """a, b, x, 1 - x and a - (a + b) x, or the same of the other side where x is above the mean; and where it is."""
     rest, excess = sub(1, x), excess_over_mean(a, b, x)
     swap = lt(excess, sub(mul(x, 2), 1))  # x > (a + 1) / (a + b + 2)
     sides = (b, a), (a, b), (rest, x), (x, rest), (neg(excess), excess)
@@ -444,7 +444,7 @@ def _within(a: Any, b: Any, x: Any, upper: bool) -> Any:
 
 
 def _share(weight: Any, ratio: Any) -> Any:
-    """Their product, 0 where the weight vanishes, whatever the ratio."""
+    """The weight times the ratio, 0 where the weight vanishes, whatever the ratio."""
     return where(eq(weight, 0), weight, mul(weight, ratio))
 
 
@@ -454,7 +454,7 @@ def _rest(at: _Tail, tail: Any) -> Any:
 
 
 def _log_within(a: Any, b: Any, x: Any, upper: bool) -> Any:
-    """The logarithm of that, which goes on where the share vanishes."""
+    """The logarithm of what `_within` gives, finite also where that underflows to 0."""
     at = _tail(a, b, x)
     ratio = where(ne(at.ratio, at.ratio), like(1, x), at.ratio)  # of vast parameters
     tail = min_(_log_weight_times(at.a, at.b, x, ratio), like(0, x))
@@ -474,7 +474,7 @@ def _hazard_within(a: Any, b: Any, x: Any, upper: bool) -> Any:
 
 
 def _hazard(a: Any, b: Any, x: Any, upper: bool) -> Any:
-    """At the end where the share vanishes it is infinite, and at the other end it is the density."""
+    """`_hazard_within` for all x: infinite at the end where the share vanishes, the density at the other end."""
     inside = and_(and_(gt(x, 0), lt(x, 1)), and_(lt(a, math.inf), lt(b, math.inf)))
     value = _hazard_within(*[where(inside, y, like(0.5, x)) for y in (a, b, x)], upper=upper)
     at_end = where(eq(x, 1 if upper else 0), like(math.inf, x), _density(a, b, x))

@@ -31,7 +31,7 @@ Sizes = tuple[tuple[str, int], ...]  # the real size of each name
 
 
 def at_sizes(aval: ShapedArray, sizes: Sizes) -> ShapedArray:
-    """A type at real sizes."""
+    """The type `aval` with the real sizes in place of their names."""
     values = dict(sizes)
     return aval.update(shape=tuple([evaluate(n, values) for n in aval.shape]))
 
@@ -54,7 +54,7 @@ def cut(y: Any, shape: Sequence[int]) -> Any:
 
 
 def _padded_call(*args: Any, jaxpr: Jaxpr, sizes: Sizes, bucket: Bucket) -> list[Any]:
-    """The call in operations that are compiled together."""
+    """The call written out: operands are padded, the padded program runs, and its results are cut to real sizes."""
     lengths = Lengths(bucket)
     operands = [grown(x, lengths.shape(aval.shape)) for x, aval in zip(args, jaxpr.in_avals, strict=True)]
     outs = jit_p.bind(*operands, *numbers_of(sizes), jaxpr=pad_jaxpr(jaxpr, bucket))
@@ -67,7 +67,7 @@ class Bucketed(Jit):
     kind = "jitted function with bucket="
     evaluate = given_by("didax.runtime.bucketed")
     lower = lower_as(_padded_call)
-    # What stages its functions calls them without buckets.
+    # Whatever stages a function calls jitted ones in it without buckets, so these passes never meet the primitive.
     padded = checkify = sparsity = run_jaxprs = recompute = None  # pyright: ignore[reportAssignmentType]
 
     def type(

@@ -64,7 +64,7 @@ class FlatCallback:
 
 
 class CallPython(Primitive):
-    """The base of the three primitives."""
+    """The base of the primitives that call Python."""
 
     multiple_results = True
     caches_types = False
@@ -101,7 +101,7 @@ class CallPython(Primitive):
                     f"{self.name} cannot be differentiated: what a Python callback computes is not known.",
                     f"callback: {params['callback']}",
                     f"arguments: {', '.join(str(aval_of(x)) for x in primals)}, results: {', '.join(map(str, avals))}",
-                    fix="Call it inside of a function with a rule of its own (custom_jvp, custom_vjp), or keep it out "
+                    fix="Call it inside a function with a rule of its own (custom_jvp, custom_vjp), or keep it out "
                     "of the derivative: stop_gradient on its arguments.",
                 )
             )

@@ -66,12 +66,12 @@ class Offloadable(NamedTuple):
 
 # Note [Recomputing late]
 # XLA merges equal operations, so it would merge a recomputation with the first computation, and its passes for the CPU
-# remove optimization barriers. Nothing is merged or moved across a call that is not inlined. Its
-# operands are the residuals and the tangents or cotangents, so it starts when those are there, and the memory
-# for what it computes again is needed only then.
-# Residuals that were offloaded are brought back inside of the call. If they were brought back at once, XLA would drop
-# the way to the host and back. XLA's passes for GPUs keep barriers, and its host offloader follows values through
-# them, so on GPUs a barrier takes the place of the call.
+# remove optimization barriers. But nothing is merged or moved across a call that is not inlined, so the recomputation
+# is such a call. Its operands are the residuals and the tangents or cotangents: it starts when those are there, and the
+# memory for what it computes again is needed only then.
+# Residuals that were offloaded are brought back inside the call. If they were brought back at once, XLA would drop the
+# way to the host and back. XLA's passes for GPUs keep barriers, and its host offloader follows values through them, so
+# on GPUs a barrier takes the place of the call.
 
 
 class Checkpoint(Call):
@@ -243,7 +243,7 @@ def divide(jaxpr: Jaxpr, wanted: tuple[bool, ...], policy: Policy | None) -> Spl
 def _divide_eqn(
     eqn: Eqn, needed: tuple[bool, ...], policy: Policy | None
 ) -> tuple[list[Eqn], list[Eqn], Sequence[Var]]:
-    """What runs first in the place of an equation, what runs again, and the values that are saved."""
+    """The equations that run first in place of `eqn`, those that run again, and the values that are saved."""
     if not any(needed):
         return [eqn], [], ()
     if eqn.primitive.recompute is not None and (policy is not None or eqn.effects):

@@ -2,12 +2,12 @@
 
     vmap(lambda x: psum(x, "i"), axis_name="i")(xs)     every element gets the sum over the batch
 
-Inside the mapped function an element's type has no such axis, so a collective is an operation on one array
-that names the axis. The axis of a `vmap` ends at its interpreter: the batch rule turns the collective into an ordinary
-operation along the batch axis. The manual axes of a `shard_map` end in the compiled program: there a collective is
-communication between devices. Every other transformation passes it on as any linear operation. A primitive handles
-one layout, and one axis of a `vmap` or several manual ones (then `axis_name` is a tuple, the slowest first); the
-functions of `didax/lax/parallel.py` build the others (untiled forms, means) from these.
+Inside the mapped function an element's type has no such axis, so a collective is an operation on one array that names
+the axis. The axis of a `vmap` ends at its interpreter: the batch rule turns the collective into an ordinary operation
+along the batch axis. The manual axes of a `shard_map` end in the compiled program: there a collective is communication
+between devices. Every other transformation treats it like any linear operation. A primitive handles one layout, and one
+axis of a `vmap` or several manual ones (then `axis_name` is a tuple, the slowest first); the functions of
+`didax/lax/parallel.py` build the other forms (untiled ones, means) from these.
 Read next: `transforms/batching.py`; `varying.py`, which values differ between devices.
 """
 
@@ -97,7 +97,7 @@ class Collective(Primitive):
     shared: Any = None
 
     def within(self, x: Any, *, axis_index_groups: Groups, axis_size: int, **params: Any) -> Any:
-        """The result for a batch along axis 0, each group of which exchanges on its own; the batch axis is 0."""
+        """The result for a batch along axis 0 whose groups exchange values apart; its batch axis is 0."""
         found: list[Any] = []
         for group in axis_index_groups:
             y, dim = self.across(_picked(x, group), axis_size=len(group), **params)
@@ -110,7 +110,7 @@ class Collective(Primitive):
         raise NotImplementedError
 
     def beside(self, x: Any, dim: int, **params: Any) -> tuple[Any, int]:
-        """The result for a batch along another axis, which goes first and moves `dimension` by one."""
+        """The result for a batch along an axis of another name: it goes first, so `dimension` moves by one."""
         moved = {"dimension": params["dimension"] + 1} if "dimension" in params else {}
         return self.bind(array_ops.move_axis(x, dim, 0), **(params | moved)), 0
 

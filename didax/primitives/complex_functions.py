@@ -50,7 +50,7 @@ class Corners:
         return self.ctx.compare("NE", x, x)
 
     def is_endless(self, x: Any) -> Any:
-        """Infinite or NaN."""
+        """Whether `x` is infinite or NaN."""
         return self.no(self.ctx.op("is_finite", [x], x.aval.update(dtype=np.dtype(bool), weak_type=False)))
 
     def is_infinite(self, x: Any) -> Any:
@@ -66,7 +66,7 @@ class Corners:
         return self.put(condition, self.ctx.op("negate", [x]), x)
 
     def is_negative(self, x: Any) -> Any:
-        """Its sign bit."""
+        """Whether the sign bit of `x` is set."""
         bits = x.aval.update(dtype=np.dtype(f"i{x.aval.dtype.itemsize}"), weak_type=False)
         return self.ctx.compare("LT", self.ctx.op("bitcast_convert", [x], bits), self.ctx.constant(0, bits))
 

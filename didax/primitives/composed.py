@@ -121,9 +121,9 @@ def gauss_legendre(count: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, An
 
 
 def slope_of(function: Callable[..., Any], i: int) -> Callable[..., Any]:
-    """The derivative of a formula of arrays of one type by operand `i`: the formula in forward mode, NaN where it is.
+    """The derivative by operand `i` of a formula of arrays of one type, in forward mode; NaN where the formula is NaN.
 
-    What a formula chooses as constants, at poles and other edges, has the derivative 0 here.
+    Where a formula chooses constants, at poles and other edges, the derivative is 0.
     """
 
     def slope(*xs: Any) -> Any:

@@ -1,9 +1,8 @@
-"""Changing the dtype, and operations that are the identity on values: copy, stop_gradient,
-optimization_barrier; iota.
+"""Changing the dtype; operations that are the identity on values: copy, stop_gradient, optimization_barrier; iota.
 
-A conversion between inexact dtypes is linear: its tangent is converted alike, its cotangent back. Complex
-to real keeps the real part, to bool asks whether the number is not zero. Floats become integers by
-truncation; out of range they saturate, and NaN becomes 0.
+A conversion between inexact dtypes is linear: its tangent is converted alike, and its cotangent is converted back. From
+complex to real it keeps the real part; to bool it asks whether a number is not zero. Floats become integers by
+truncation: out of range they saturate, and NaN becomes 0.
 Read next: `elementwise/`; `didax/lax/convert.py` for the public face.
 """
 

@@ -109,7 +109,7 @@ class Cumulative(Primitive):
         return ctx.convert(out, dtype)
 
     def _goes_in_windows(self, ctx: Any, x: ShapedArray) -> bool:
-        """Where a loop would start kernels, or exchange values, once for each element of the axis."""
+        """Whether a loop would start kernels, or exchange values, once for each element of the axis."""
         if is_symbolic(x.size) or not x.size:
             return False
         return self.in_windows if ctx.module.partitioned_here else not ctx.module.on_cpu
@@ -133,7 +133,7 @@ class Cumulative(Primitive):
         return y, jvp_flat(scan, [x], [t])[1][0]
 
     def scan(self, x: Any, axis: int) -> Any:
-        """The results in operations that have the derivatives of this one."""
+        """The same results by other operations, whose derivatives are those of this one."""
         combine = self.combine
         assert combine is not None
         return associative_scan(lambda x, y: [combine(x[0], y[0])], [x], axis)[0]
@@ -145,7 +145,7 @@ class Cumulative(Primitive):
 
 
 class CumulativeExtremum(Cumulative):
-    """The largest or smallest element so far; NaN from the first one on."""
+    """The largest or smallest element so far; NaN from the first NaN on."""
 
     in_float32 = False
     in_one_kernel = True
@@ -292,7 +292,7 @@ def _rows_block(ctx: FunctionContext, x: ShapedArray, axis: int) -> int | None:
 def _scan_rows(
     ctx: FunctionContext, x: Value, block: int, reverse: bool, combine: Combine, identity: Any
 ) -> Value:
-    """See Note [Cumulative reductions in one kernel]."""
+    """The scan in blocks, in one kernel. See Note [Cumulative reductions in one kernel]."""
     flat = ctx.reshape(x, (x.aval.size,))
     by_row = x.aval.shape[-1] // block if x.aval.shape[-1] < x.aval.size else None
     out = one_kernel(
@@ -412,7 +412,7 @@ def lower_scan(
 def _scan_windows(
     ctx: FunctionContext, x: Value, axis: int, reverse: bool, combine: Combine, identity: Any
 ) -> Value:
-    """As a reduction of windows that begin before the array. XLA turns it into several passes over blocks."""
+    """Scan by a reduction of windows that begin before the array. XLA turns it into several passes over blocks."""
     n, ndim = x.aval.shape[axis], x.aval.ndim
     start = ctx.scalar(identity, x.aval.dtype)
     args, header = ctx.block([start.aval, start.aval])
@@ -430,7 +430,7 @@ def _scan_windows(
 
 
 def _scan_loop(ctx: FunctionContext, x: Value, axis: int, reverse: bool, combine: Combine) -> Value:
-    """One row after the other, written over a copy of the operand, which holds the first result already."""
+    """Scan one row after the other. Results are written over a copy of the operand, whose first row is a result."""
     n, shape = x.aval.shape[axis], x.aval.shape
     index = ShapedArray((), _INT32)
     edge = n - 1 if reverse else 0
@@ -451,7 +451,7 @@ def _scan_loop(ctx: FunctionContext, x: Value, axis: int, reverse: bool, combine
 
 
 def _scan_blocks(ctx: FunctionContext, x: Value, reverse: bool, combine: Combine, identity: Any) -> Value:
-    """Along the leading axis: within blocks, then over the blocks' totals."""
+    """Scan along the leading axis: within blocks, then over the blocks' totals."""
     n, *rest = x.aval.shape
     blocks = -(-n // _BLOCK)
     padded = _pad_leading(ctx, x, identity, 0, blocks * _BLOCK - n)

@@ -3,7 +3,7 @@
     log_poisson(k, mu)         log(mu^k exp(-mu) / Gamma(k + 1))
     log_gamma_density(a, x)    log(x^(a - 1) exp(-x) / Gamma(a))
     log_binomial(a, b, x)      log(x^a (1 - x)^b Gamma(a + b + 1) / (Gamma(a + 1) Gamma(b + 1)))
-    log_t_density(z, df)       that of Student's distribution, of float32 numbers
+    log_t_density(z, df)       the log of the density of Student's distribution, of float32 numbers
     log_beta_density(a, b, x)  log(x^(a - 1) (1 - x)^(b - 1) Gamma(a + b) / (Gamma(a) Gamma(b)))
 
 The terms of log(mu^k exp(-mu) / k!) are of size k log k, and their sum is of size log k near its maximum. Loader (Fast
@@ -214,7 +214,7 @@ def _slope_by(first: bool, drop: int) -> Any:
 
     slope = by_size(formula, in_double)
 
-    # log(x) - digamma(a + 1 - drop) + digamma(a + b + 1 - drop), or that of b, a and 1 - x
+    # log(x) - digamma(a + 1 - drop) + digamma(a + b + 1 - drop), or the same with a, b and x replaced by b, a and 1 - x
     def by_own(near: Any, far: Any) -> Any:
         return neg(trigamma_drop(add(near, 1 - drop), far))
 

@@ -230,8 +230,8 @@ class DotGeneral(BilinearContraction):
         return ShapedArray(tuple(shape), dtype, x.weak_type and y.weak_type and dtype == x.dtype)
 
     def eager_for(self, avals: tuple[ShapedArray, ...]) -> Rule:
-        # NumPy and XLA add in different orders; programs written for JAX compare compiled layers with eager ones bit by
-        # bit.
+        # NumPy and XLA add in different orders, and programs written for JAX compare compiled layers with eager ones
+        # bit by bit.
         if config.state().as_in_jax and dtypes.is_inexact(avals[0].dtype):
             return None
         return super().eager_for(avals)

@@ -45,19 +45,20 @@ from didax.primitives.select import where
 
 # Note [Faddeeva]
 # w(z) = i z / pi times the integral of exp(-t^2) / (z^2 - t^2) over all t, for Im z > 0, and w'(z) is -2 i / pi times
-# that of t^2 exp(-t^2) / (z^2 - t^2). The trapezoidal rule with step h is exact up to exp(-pi^2 / h^2) but for the
-# poles at +-z, which add 2 exp(-z^2) / (1 -+ exp(-2 pi i z / h)) to w: minus for nodes at k h and plus for nodes at
-# (k + 1/2) h. Of the two the one is taken whose nodes are farther from z. With 12 nodes and h = sqrt(pi / 12) the error
-# is below 1e-15 (Al Azah and Chandler-Wilde, SIAM J. Numer. Anal., volume 59, 2021), with 7 nodes below 1e-8.
+# the integral of t^2 exp(-t^2) / (z^2 - t^2). The trapezoidal rule with step h is exact up to exp(-pi^2 / h^2), except
+# for the poles at +-z, which add 2 exp(-z^2) / (1 -+ exp(-2 pi i z / h)) to w: minus for nodes at k h and plus for
+# nodes at (k + 1/2) h. Of the two rules, the one whose nodes are farther from z is used. With 12 nodes and
+# h = sqrt(pi / 12) the error is below 1e-15 (Al Azah and Chandler-Wilde, SIAM J. Numer. Anal., volume 59, 2021), with 7
+# nodes below 1e-8.
 
 
 def step_of(count: int) -> float:
-    """The distance of `count` nodes."""
+    """The distance between neighbouring nodes of the rule with `count` nodes."""
     return math.sqrt(math.pi / count)
 
 
 Pair = tuple[Any, Any]
-_VAST = 1e60  # in the place of infinity, where float64 is to hold a fourth power
+_VAST = 1e60  # in place of infinity, where float64 is to hold a fourth power
 
 
 def _formula(z: Any, derivative: bool, differentiable: bool = False) -> Any:
@@ -161,7 +162,7 @@ def _wave(exponent: Any, angle: Any) -> tuple[Any, Any, Any]:
 
 
 def _fast_wave(exponent: Any, angle: Any) -> tuple[Any, Any, Any]:
-    """The same to the digits of float32."""
+    """`_wave` to the digits of float32."""
     sin, cos = double.turn(mul(angle, 1 / math.pi))
     return exponential2(mul(exponent, math.log2(math.e)), 1000.0), cos, sin
 

@@ -18,7 +18,7 @@ from didax.xla.ffi import call_target
 from didax.xla.text import FunctionContext, Value
 
 _UNKNOWN = (
-    "what a foreign function computes is not known: call it inside of a function with rules of its own (custom_jvp, "
+    "what a foreign function computes is not known: call it inside a function with rules of its own (custom_jvp, "
     "custom_vjp)"
 )
 Layouts = tuple[tuple[int, ...] | None, ...]

@@ -197,7 +197,7 @@ def chebyshev(y: Any, coefficients: Sequence[float], eps: float = 0.0) -> Any:
 
 
 def _bessel_far(x: Any, table: Sequence[float]) -> Any:
-    """For x > 8."""
+    """A Bessel function for x > 8, scaled by its exponential: a Chebyshev series in 16 / x - 1 over the root of x."""
     return mul(chebyshev(sub(div(16, x), 1), table), rsqrt(x))
 
 
@@ -408,7 +408,7 @@ def _inverse(x: Any, q: Any) -> Any:
     near = add(inner, mul(inner, chebyshev(sub(mul(square(inner), 2 / 0.85**2), 1), _ERFINV_MIDDLE)))
     vanishes = eq(q, 0)
     r = sqrt(neg(log(where(or_(middle, vanishes), like(0.15, q), q))))
-    # This is linear in (r - 3) / (r + 3), and -1 for q = 0.15, 1 for r = 27.4: beyond is no number of float64.
+    # This is linear in (r - 3) / (r + 3), and -1 for q = 0.15, 1 for r = 27.4: no number of float64 is beyond that.
     y = sub(1.3364270306191951, div(10.227381730823531, add(r, 3)))
     far = where(vanishes, like(math.inf, q), add(r, mul(r, chebyshev(y, _ERFINV_TAIL))))
     return mul(sign(x), where(middle, near, far))

@@ -83,7 +83,7 @@ def gamma_of(x: Any) -> Any:
 
 
 def _by_product(x: Any, whole: Any, z: Any) -> Any:
-    """For 0 < x < 9.5."""
+    """gamma(x) for 0 < x < 9.5, as a product of `_factors` and gamma of a number near 1."""
     reciprocal = polynomial(z, _RECIPROCAL[: _terms(x)])
     return div(_factors(x, whole), mul(reciprocal, where(eq(whole, 0), x, like(1, x))))
 

@@ -53,7 +53,7 @@ _SINE = (
     3.141592653536132, -5.167712764593, 2.550163317938427, -0.599252186531583, 0.08205035020147247,
     -0.007028303855203096,
 )  # fmt: skip
-_VAST = 1e60  # in the place of infinity: the results are beyond float32, too
+_VAST = 1e60  # in place of infinity: the results are beyond float32, too
 _LOG2_E = 1 / math.log(2)
 _ROOT = math.sqrt(2 * math.pi)
 
@@ -71,12 +71,12 @@ def ratio(x: Any, y: Any) -> Any:
 
 
 def value_of(power: Power) -> Any:
-    """The number, to be rounded to float32."""
+    """The value of a power, to be rounded to float32."""
     return mul(power.factor, exponential2(power.exponent, 1000.0))
 
 
 def logarithm_of(power: Power, times: Any = None) -> Any:
-    """The natural logarithm of it, or of a multiple."""
+    """The natural logarithm of a power, or of `times` the power."""
     factor = power.factor if times is None else mul(power.factor, times)
     return mul(add(logarithm2(factor), power.exponent), math.log(2))
 
@@ -236,13 +236,13 @@ def poch(over: Any, under: Any, difference: Any, lost: Any) -> tuple[Any, Power]
 
 
 def sine_and_cosine(x: Any) -> tuple[Any, Any]:
-    """sin(pi x) and cos(pi x), of the same sign as they are or both of the other."""
+    """sin(pi x) and cos(pi x), or both with their signs reversed."""
     z = sub(x, _whole(x))
     return sine_of_turn(z), sine_of_turn(sub(0.5, abs_(z)))
 
 
 def digamma(x: Any) -> Any:
-    """NaN at 0 and the negative integers."""
+    """digamma(x); NaN at 0 and the negative integers."""
     left = lt(x, 0)
     size = where(left, sub(1, x), x)
     y = add(size, _SHIFT)
@@ -258,7 +258,7 @@ def digamma(x: Any) -> Any:
 
 
 def digamma_rise(a: Any, b: Any, times: Any = None) -> Any:
-    """digamma(a + b) - digamma(a), for positive a and a + b, by multiples of b; and log(times), if that is given."""
+    """digamma(a + b) - digamma(a) for positive a and a + b, as multiples of b; plus log(times), if that is given."""
     total = add(a, b)
     low, high = add(a, _SHIFT), add(total, _SHIFT)
     inverses = [div(1, low), div(1, high)]
@@ -280,7 +280,7 @@ def digamma_rise(a: Any, b: Any, times: Any = None) -> Any:
 
 
 def trigamma(x: Any) -> Any:
-    """Infinite at 0 and the negative integers."""
+    """trigamma(x), the derivative of digamma; infinite at 0 and the negative integers."""
     left = lt(x, 0)
     size = where(left, sub(1, x), x)
     y = add(size, _SHIFT)
@@ -302,7 +302,7 @@ EULER_MACLAURIN = (
 
 
 def zeta(s: Any, q: Any) -> Any:
-    """For s > 1 and q > 0."""
+    """Hurwitz's zeta(s, q), for s > 1 and q > 0."""
     return value_of(_zeta(s, q))
 
 
@@ -335,7 +335,7 @@ def _zeta(s: Any, q: Any) -> Power:
 
 
 def _times(power: Any, logarithm: Any) -> Any:
-    """The product, 0 where the power is 0."""
+    """The power times the logarithm, 0 where the power is 0."""
     return where(eq(power, 0), like(0, power), mul(power, logarithm))
 
 
@@ -358,7 +358,7 @@ def power_of_gamma(a: Any, x: Any, drop: int = 0) -> Power:
 def binomial(a: Any, b: Any, x: Any, drop: int = 0) -> Power:
     """x^(a - drop) (1 - x)^(b - drop) Gamma(a + b + 1 - drop) / (Gamma(a + 1 - drop) Gamma(b + 1 - drop)).
 
-    For 0 < x < 1. What x exceeds the mean by is computed once: its rounding error changes the two powers by inverse
+    For 0 < x < 1. The excess of x over the mean is computed once: its rounding error changes the two powers by inverse
     factors.
     """
     a, b = min_(a, like(_VAST, a)), min_(b, like(_VAST, b))
@@ -396,7 +396,7 @@ def t_density(z: Any, df: Any) -> Power:
 
 
 def t_density_slope(z: Any, df: Any) -> Any:
-    """Its derivative by z, of operations that have derivatives themselves."""
+    """The derivative of `log_t_density` by z, of operations that have derivatives themselves."""
     df = min_(df, like(_VAST, df))
     return mul(neg(mul(add(df, 1), z)), div(1, add(df, square(z))))
 
@@ -406,7 +406,7 @@ _FREEDOM = (0.5, -0.25, 0.5, -17 / 8, 31 / 2, -691 / 4)
 
 
 def log_t_density_by_freedom(z: Any, df: Any) -> Any:
-    """Its derivative by df, where two pairs of terms cancel by series."""
+    """The derivative of `log_t_density` by df; where its two pairs of terms cancel, series are used."""
     df = min_(df, like(_VAST, df))
     inverse = div(1, df)
     near = sub(digamma_rise(mul(min_(df, like(12, df)), 0.5), like(0.5, df)), inverse)
@@ -420,7 +420,7 @@ def log_t_density_by_freedom(z: Any, df: Any) -> Any:
 
 
 def t_density_curve(z: Any, df: Any) -> Any:
-    """The second derivative by df, of operations that have derivatives themselves."""
+    """The second derivative of `log_t_density` by df, of operations that have derivatives themselves."""
     df = min_(df, like(_VAST, df))
     inverse = div(1, df)
     half = mul(min_(df, like(12, df)), 0.5)

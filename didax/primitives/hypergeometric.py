@@ -108,7 +108,7 @@ _AT_ONCE = 4  # terms that are added before an element is asked whether its sum 
 
 
 def _plain_sum(x: Any, ratio: Callable[[Any], Any]) -> Any:
-    """The same without a derivative."""
+    """The sum of the series without its derivative."""
     one = like(1, x)
     eps = 0.5 * float(dtypes.finfo(aval_of(x).dtype).eps)
 
@@ -141,7 +141,7 @@ def _sign_of_gamma(x: Any) -> Any:
 
 
 def _gamma_ratio(above: list[Any], below: list[Any]) -> Any:
-    """The product of gamma functions over that of others; 0 at a pole of one below."""
+    """The product of gamma functions `above` over the product of those `below`; 0 at a pole of one below."""
     log_size, sign = like(0, above[0]), like(1, above[0])
     zero = eq(above[0], math.inf)
     for x, add_or_sub in [*[(x, add) for x in above], *[(x, sub) for x in below]]:
@@ -161,7 +161,7 @@ def _kummer_series(a: Any, b: Any, x: Any) -> Any:
 
 
 def _kummer_slopes(a: Any, b: Any, x: Any, along: Callable[[Any], Any]) -> Any:
-    """The derivative of the sum, for that of (a + k) / (b + k) times b + k."""
+    """The derivative of the sum; `along(k)` is the derivative of (a + k) / (b + k), times b + k."""
 
     def ratio(k: Any) -> tuple[Any, Any, Any]:
         below = mul(add(b, k), add(k, 1))
@@ -188,7 +188,7 @@ def _hyp1f1(a: Any, b: Any, x: Any) -> Any:
 
 
 def _is_far(a: Any, b: Any, x: Any) -> Any:
-    """Whether the asymptotic series has all digits."""
+    """Whether the asymptotic series gives all digits of the result."""
     return gt(abs_(x), add(50, mul(2, add(mul(a, a), mul(b, b)))))
 
 
@@ -203,7 +203,7 @@ def _kummer_far(a: Any, b: Any, x: Any) -> Any:
 
 
 def _kummer_far_below(a: Any, b: Any, x: Any) -> Any:
-    """The same for large -x."""
+    """`_kummer_far` for large -x alone."""
     size = neg(x)
     total = _far_sum(a, sub(add(a, 1), b), size)
     return mul(mul(poch(sub(b, a), a), exp(neg(mul(a, log(size))))), total)
@@ -252,7 +252,8 @@ def _kummer_slope(by: str) -> Callable[[Any, Any, Any], Any]:
         if by == "a":
             by_a = _kummer_slopes(first, b, argument, lambda k: like(1, x))
             return where(flip, neg(mul(by_a, exp(x))), by_a)
-        # Turned, (b - a + k) / (b + k) is 1 less what vanishes with `a`, which derivatives by each parameter do not.
+        # Flipped, the factor is (b - a + k) / (b + k) = 1 - a / (b + k). Its derivative by b vanishes with `a`; the sum
+        # of the derivatives by each parameter would not, because of rounding errors.
         by_b = _kummer_slopes(first, b, argument, lambda k: div(where(flip, a, neg(add(a, k))), add(b, k)))
         return where(flip, mul(by_b, exp(x)), by_b)
 
@@ -263,7 +264,7 @@ def _nothing(factor: Any, value: Any) -> Any:
     return and_(eq(factor, 0), not_(is_finite(value)))
 
 
-# Their product, and 0 where the factor is: the function is constant there, even where the value has overflown.
+# The product, and 0 where the factor is 0: the function is constant there, even where the value has overflowed.
 times_unless_zero = composed(
     "times_unless_zero",
     lambda factor, value: mul(factor, where(_nothing(factor, value), like(0, factor), value)),
@@ -295,7 +296,7 @@ hyp1f1 = composed(
 def _gauss_series(
     a: Any, b: Any, c: Any, x: Any, along: Callable[[Any], Any] | None = None
 ) -> tuple[Any, Any]:
-    """The sum, and its derivative for that of (b + k) / (c + k) times c + k."""
+    """The sum, and its derivative; `along(k)` is the derivative of (b + k) / (c + k), times c + k."""
 
     def ratio(k: Any) -> tuple[Any, Any, Any]:
         below, first = mul(add(c, k), add(k, 1)), add(a, k)
@@ -332,10 +333,10 @@ def _degree(a: Any, b: Any) -> Any:
 
 
 def _gauss_inside(a: Any, b: Any, c: Any, x: Any, polynomial: Any) -> Any:
-    """For x < 1, or everywhere where the series ends."""
+    """F(a, b; c; x) for x < 1, and for all x where the series ends."""
     one, zero = like(1, x), like(0, x)
     turned = and_(lt(x, 0), not_(polynomial))  # F = (1 - x)^-a F(a, c - b; c; x / (x - 1))
-    a, b = max_(a, b), min_(a, b)  # of the two ways to turn it the one with fewer changes of sign
+    a, b = max_(a, b), min_(a, b)  # of the two ways to turn it, the one with fewer changes of sign
     safe = where(turned, x, zero)
     argument = where(turned, div(x, sub(safe, 1)), x)
     rest = where(turned, div(1, sub(1, safe)), sub(1, x))  # 1 less the argument
@@ -416,7 +417,8 @@ def _gauss_slope(by: str) -> Callable[[Any, Any, Any, Any], Any]:
         argument = where(valid, argument, zero)
         second = where(turned, sub(c, b), b)
 
-        # Turned, (c - b + k) / (c + k) is 1 less what vanishes with `b`: its derivatives by b, and by c as a whole.
+        # Turned, the factor is (c - b + k) / (c + k) = 1 - b / (c + k). Its derivative by c vanishes with `b`; the sum
+        # of the derivatives of numerator and denominator would not, because of rounding errors.
         def along(k: Any) -> Any:
             if by == "c":
                 return div(where(turned, b, neg(add(b, k))), add(c, k))

@@ -38,7 +38,7 @@ class InspectSharding(Primitive):
         return []
 
     def physical(self, in_avals: Sequence[ShapedArray], *args: Any, **params: Any) -> list[Any]:
-        """Random keys lie as their words do."""
+        """Random keys lie on devices as their words do, so the words are inspected."""
         return self.bind(*args, **params)
 
     def lower(

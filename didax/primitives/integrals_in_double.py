@@ -20,7 +20,7 @@ from didax.primitives.elementwise.vectorized import cosine, logarithm2, sine
 from didax.primitives.gamma_in_double import turn
 from didax.primitives.select import where
 
-_VAST = 1e60  # in the place of infinity
+_VAST = 1e60  # in place of infinity
 Quotient = tuple[Sequence[float], Sequence[float]]  # the coefficients above and below, constants first
 
 # D(x) (1 + x^2 / 5) / x in 1 / (1 + x^2 / 5), for all x: 2**-28

@@ -78,7 +78,7 @@ class KeyDtype(dtypes.ExtendedDtype):
 
 
 def impl_of(dtype: Any) -> PRNGImpl | None:
-    """The generator of keys of this dtype; None where the elements of the dtype are no keys."""
+    """The generator of keys of this dtype; None where the elements of the dtype are not keys."""
     return dtype.impl if isinstance(dtype, KeyDtype) else None
 
 

@@ -134,7 +134,7 @@ def drawn(self: Any, eqn: PaddedEqn, keys: Any, *, shape: Sequence[Any], **param
 
 
 def dimension(self: Any, eqn: PaddedEqn, *, size: Any, **params: Any) -> Any:
-    """The real size."""
+    """The real size of a symbolic one."""
     return eqn.as_number(eqn.number(size), eqn.out_avals[0])
 
 

@@ -18,7 +18,7 @@ from didax.passes.buckets import PaddedEqn
 
 
 def sliced(self: Any, eqn: PaddedEqn, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
-    """Axis by axis."""
+    """Slice one axis after the other."""
     steps = strides or (1,) * len(start_indices)
     for axis, (start, step, n) in enumerate(zip(start_indices, steps, eqn.out_shape, strict=True)):
         x = _taken(eqn, x, axis, start, step, n)
@@ -32,13 +32,13 @@ def _taken(eqn: PaddedEqn, x: Any, axis: int, start: Size, step: int, count: int
 
 
 def split(self: Any, eqn: PaddedEqn, x: Any, *, sizes: Sequence[Size], axis: int) -> list[Any]:
-    """Each part from where the parts before it end."""
+    """Each part starts where the parts before it really end."""
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     return [_taken(eqn, x, axis, start, 1, eqn.most(n)) for start, n in zip(starts, sizes, strict=True)]
 
 
 def reversed_(self: Any, eqn: PaddedEqn, x: Any, *, dimensions: Sequence[int]) -> Any:
-    """From the last real element on."""
+    """The last real element comes first."""
     for axis in dimensions:
         x = eqn.flip(x, axis, eqn.avals[0].shape[axis])
     return x
@@ -77,7 +77,7 @@ def padded(self: Any, eqn: PaddedEqn, x: Any, value: Any, *, padding_config: Any
 
 
 def dynamic_slice(self: Any, eqn: PaddedEqn, x: Any, *starts: Any, slice_sizes: Sequence[Size]) -> Any:
-    """The start is moved by real lengths."""
+    """The start is moved so that the window ends within the real lengths."""
     aval = eqn.avals[0]
     starts = eqn.clamp(starts, [n - size for n, size in zip(aval.shape, slice_sizes, strict=True)])
     x, sizes = _with_room(eqn, x, aval.shape, slice_sizes), eqn.out_shape
@@ -128,7 +128,7 @@ def gathered(
 def _in_bounds(
     eqn: PaddedEqn, indices: Any, axes: Sequence[int], shape: Sequence[Size], sizes: Sequence[Size], mode: Any
 ) -> Any:
-    """Index vectors for padded axes: moved inside of the real ones, or out of the padded ones."""
+    """Index vectors for padded axes: moved inside the real lengths, or out of the padded ones."""
     if not any(is_symbolic(shape[axis]) for axis in axes):
         return indices
     bounds = [shape[axis] - sizes[axis] for axis in axes]

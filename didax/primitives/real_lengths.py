@@ -100,7 +100,7 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 @give(PaddedEqn, "as_number")
 def as_number(self: PaddedEqn, number: Any, aval: ShapedArray) -> Any:
-    """Converted."""
+    """The number, converted to the dtype of `aval`."""
     return convert_element_type(number, aval.dtype, aval.weak_type)
 
 
@@ -109,7 +109,7 @@ def as_number(self: PaddedEqn, number: Any, aval: ShapedArray) -> Any:
 
 @give(PaddedEqn, "within")
 def within(self: PaddedEqn, shape: Sequence[Size], axes: Sequence[int]) -> Any:
-    """One comparison for each axis."""
+    """Which positions are real: one comparison for each axis, joined by `and_`."""
     padded = self.shape(shape)
     masks = [lt(iota(_INT32, padded, axis), number(self, shape[axis])) for axis in axes]
     return functools.reduce(and_, masks)
@@ -117,7 +117,7 @@ def within(self: PaddedEqn, shape: Sequence[Size], axes: Sequence[int]) -> Any:
 
 @give(PaddedEqn, "real")
 def real(self: PaddedEqn, x: Any, aval: ShapedArray, axes: Sequence[int], fill: Any) -> Any:
-    """A selection, and none where the lengths are plain."""
+    """A selection, or `x` itself where the lengths are plain."""
     axes = [axis for axis in axes if is_symbolic(aval.shape[axis])]
     if not axes:
         return x
@@ -164,7 +164,7 @@ def fit(self: PaddedEqn, x: Any, axis: int, length: int, step: int = 1) -> Any:
 
 @give(PaddedEqn, "window")
 def window(self: PaddedEqn, x: Any, axis: int, start: Size, length: int) -> Any:
-    """A plain slice, or one at a number of the program, for which there has to be room: it would be moved else."""
+    """A plain slice, or a dynamic one, which needs room up to its end: without room its start would be moved."""
     if not is_symbolic(start):
         return slice_axis(
             fit(self, x, axis, max(start + length, aval_of(x).shape[axis])), start, start + length, axis
@@ -192,14 +192,14 @@ def insert(self: PaddedEqn, x: Any, part: Any, axis: int, start: Size) -> Any:
 
 @give(PaddedEqn, "flip")
 def flip(self: PaddedEqn, x: Any, axis: int, size: Size) -> Any:
-    """The padded axis turned around, from where the real elements begin then."""
+    """The padded axis reversed, without the elements that are not real and come first then."""
     length = aval_of(x).shape[axis]
     return window(self, rev(x, (axis,)), axis, length - size, length)
 
 
 @give(PaddedEqn, "branch")
 def branch(self: PaddedEqn, holds: Any, taken: Jaxpr, skipped: Jaxpr, operands: Sequence[Any]) -> list[Any]:
-    """`cond`."""
+    """A `cond` of the two programs."""
     return cond_p.bind(convert_element_type(holds, _INT32), *operands, branches=(skipped, taken))
 
 
@@ -233,14 +233,14 @@ def _as(x: Any, like: Any) -> Any:
 
 @give(PaddedEqn, "clamp_all")
 def clamp_all(self: PaddedEqn, indices: Any, bounds: Sequence[Size]) -> Any:
-    """Column by column."""
+    """Each column of the index vectors is moved between 0 and its bound."""
     indices = _wide(indices)
     return _clamped(indices, _columns(self, indices, bounds))
 
 
 @give(PaddedEqn, "below")
 def below(self: PaddedEqn, indices: Any, bounds: Sequence[Size], others: Sequence[int]) -> Any:
-    """Column by column."""
+    """An index that is larger than the bound of its column becomes the column's entry of `others`."""
     indices = _wide(indices)
     fits = le(indices, _columns(self, indices, bounds))
     return where(fits, indices, _columns(self, indices, others))
@@ -250,7 +250,7 @@ def below(self: PaddedEqn, indices: Any, bounds: Sequence[Size], others: Sequenc
 def moved_out(
     self: PaddedEqn, indices: Any, aval: ShapedArray, axes: Sequence[int], others: Sequence[int]
 ) -> Any:
-    """Whole index vectors."""
+    """Index vectors beyond the real ones become `others` as a whole."""
     indices = _wide(indices)
     return where(within(self, aval.shape, axes), indices, _columns(self, indices, others))
 

@@ -172,8 +172,8 @@ class LogicalReduction(Reduction):
 # lanes, which are reduced block by block: lanes alone would use one core, and few bytes of each line of the cache.
 # Processor milliseconds for 10,000,000 float32, one loaded core, (a) 2.9, (c) 6.3, blocks 2.6; on a core with AVX-512,
 # whose blocks lie together in 4 kB: (a) 1.7, NumPy 1.3, blocks of 1,000 lanes 2.5, of 32 lanes 2.0, and for 8,388,608
-# (a) 1.25, NumPy 1.05, 1,000 lanes 2.4, 32 lanes 1.4. Integers are dealt out
-# in the same way, with a barrier in place of the rounding: 1,000,000 of them 0.92 -> 0.34, rows of 1,000 0.91 -> 0.38.
+# (a) 1.25, NumPy 1.05, 1,000 lanes 2.4, 32 lanes 1.4. Integers are dealt out in the same way, with a barrier in place
+# of the rounding: 1,000,000 of them 0.92 -> 0.34, rows of 1,000 0.91 -> 0.38.
 # Other lanes that divide a row beat 16 with a rest, which XLA copies: (10000, 100) 0.43 -> 0.23, (1000, 1050) 0.65 ->
 # 0.18, the softmax of (10000, 100) 2.4 -> 1.8. XLA computes an operand within the loop of its extremum only where the
 # loop takes at most 32 steps, so more than 32 rows of lanes are blocks, too: (1000, 1000) |x| 0.48 -> 0.20, JAX 0.29,

@@ -130,7 +130,7 @@ loosen_p = Loosen("loosen")
 
 
 def zeros(aval: ShapedArray) -> Any:
-    """An array of zeros of that type."""
+    """An array of zeros of this type, split as the type says."""
     return filled.zeros(aval) if aval.layout is None else with_layout(filled.zeros(aval), aval.layout)
 
 
@@ -142,7 +142,7 @@ def with_layout(x: Any, layout: NamedSharding | None) -> Any:
 
 
 def lower_move(ctx: Any, x: Any, kind: str) -> Any:
-    """Write that a value is moved to memory of that kind; on the CPU all kinds are one memory."""
+    """Write that a value is moved to memory of this kind; on the CPU all kinds are one memory."""
     if config.state().lowering_platform is None:
         from didax.xla.client import backend
 
@@ -158,5 +158,5 @@ def lower_move(ctx: Any, x: Any, kind: str) -> Any:
 
 
 def in_memory(x: Any, kind: str) -> Any:
-    """The value in memory of that kind."""
+    """The value, moved to memory of this kind."""
     return memory_p.bind(x, kind=kind)

@@ -269,7 +269,7 @@ def _distribution(a: Any, x: Any, upper: bool) -> Any:
 
 
 def _log_distribution(a: Any, x: Any, upper: bool) -> Any:
-    """log P(a, x), or log Q(a, x) if `upper`, which goes on where the share vanishes."""
+    """log P(a, x), or log Q(a, x) if `upper`; finite also where P or Q underflows to 0."""
     at = _expand(a, x, sloped=False)
     log_p = _log_weight_times(a, x, at.s, like(1, x))
     log_q = _log_weight_times(a, x, mul(a, _times_x(at.h, x)), x)

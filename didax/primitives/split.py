@@ -35,23 +35,23 @@ def joined(name: str, avals: Sequence[Type], splits: Sequence[Split]) -> Split:
 
 
 def elementwise(primitive: Any, out: Type, *avals: Type, **_: Any) -> Split:
-    """As the operands are split; scalars stretch."""
+    """The result is split as the operands are; scalars go with any split."""
     wide = [a for a in avals if a.ndim == out.ndim]
     return joined(primitive.name, avals, [split_of(a) for a in wide])
 
 
 def kept(primitive: Any, out: Type, x: Type, *others: Type, **_: Any) -> Split:
-    """As the first operand is split."""
+    """The result is split as the first operand is."""
     return split_of(x)
 
 
 def each_kept(primitive: Any, outs: Sequence[Type], *avals: Type, **_: Any) -> list[Split]:
-    """Each result as its operand is split."""
+    """Each result is split as its operand is."""
     return [split_of(a) for a in avals]
 
 
 def no_results(primitive: Any, outs: Sequence[Type], *avals: Type, **_: Any) -> list[Split]:
-    """For primitives without results."""
+    """A primitive without results has no splits."""
     return []
 
 
@@ -69,7 +69,7 @@ def broadcast(primitive: Any, out: Type, x: Type, *, broadcast_dimensions: Seque
 
 
 def permuted(primitive: Any, out: Type, x: Type, *, permutation: Sequence[int]) -> Split:
-    """Axes take their splits along."""
+    """Axes keep their splits where they go."""
     split = split_of(x)
     return tuple(split[i] for i in permutation)
 
@@ -89,7 +89,7 @@ def resized(primitive: Any, out: Type, x: Type, *others: Type, **_: Any) -> Spli
 
 
 def each_resized(primitive: Any, outs: Sequence[Type], x: Type, **_: Any) -> list[Split]:
-    """The same for each of several results."""
+    """`resized` for each of several results."""
     return [resized(primitive, out, x) for out in outs]
 
 

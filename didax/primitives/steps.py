@@ -1,8 +1,8 @@
 """Reductions in two steps, which LLVM compiles to vector instructions.
 
 XLA's loops for the CPU combine one element after the other, unless the loop over what is combined is short enough to be
-written out (32 steps), and the loop inside of it goes along memory. So an axis is cut into (blocks, rows, lanes): the
-rows are reduced first, and what is left, a thirtieth, in a second step. The second step is a function of its own: XLA
+written out (32 steps), and the loop inside it goes along memory. So an axis is cut into (blocks, rows, lanes): the rows
+are reduced first, and what is left, a thirtieth, in a second step. The second step is a function of its own: XLA
 would otherwise merge the two again. Processor milliseconds, one loaded core of an AMD EPYC, XLA -> in steps, NumPy:
 `isfinite(x).all()` of 1,000,000 float32 0.44 -> 0.24, 0.21, of 10,000,000 5.1 -> 2.8, 2.9, for each row of (1000, 1000)
 0.46 -> 0.13, 0.15, for each column 0.52 -> 0.31, 0.30; `any` of 10,000,000 booleans 2.5 -> 0.93, 0.49. Below 32,768

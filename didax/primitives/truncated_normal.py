@@ -21,7 +21,7 @@ from didax.primitives.fitted import scaled_normal_tail
 from didax.primitives.narrow import in_float64
 from didax.primitives.select import where
 
-_VAST = 1e60  # in the place of infinity
+_VAST = 1e60  # in place of infinity
 _LOG2 = math.log(2)
 
 

@@ -44,11 +44,11 @@ class GatherScatterMode(enum.Enum):
     """
 
     CLIP = 0
-    """It is moved inside."""
+    """The window is moved inside."""
     FILL_OR_DROP = 1
     """gather: it reads the fill value; scatter: it is not written."""
     PROMISE_IN_BOUNDS = 2
-    """There is none: the caller knows."""
+    """The caller knows that there is none."""
 
     @staticmethod
     def from_any(mode: str | GatherScatterMode | None) -> GatherScatterMode:
@@ -98,7 +98,7 @@ class GatherDimensionNumbers(NamedTuple):
 
 @register_param_type
 class ScatterDimensionNumbers(NamedTuple):
-    """How the axes of a scatter correspond: as in a gather, with the updates in the place of the result.
+    """How the axes of a scatter correspond: as in a gather, with the updates in place of the result.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -224,7 +224,7 @@ def find_windows(
 
 @functools.lru_cache(1024)
 def window_axes(dims: GatherDimensionNumbers, ndim: int) -> tuple[int, ...]:
-    """Axes of the operand that windows have."""
+    """The axes of the operand that are axes of its windows, too."""
     left_out = {*dims.collapsed_slice_dims, *dims.operand_batching_dims}
     return tuple([axis for axis in range(ndim) if axis not in left_out])
 
@@ -256,7 +256,7 @@ def result_order(offset_dims: tuple[int, ...], ndim: int) -> tuple[int, ...]:
 def in_range(
     indices: Any, shape: Sequence[int], axes: Sequence[int], window: Sequence[int]
 ) -> list[Condition]:
-    """That windows lie inside of an array: the last axis of the indices holds a position along each of the axes."""
+    """That windows lie inside an array: the last axis of the indices holds a position along each of `axes`."""
     aval = aval_of(indices)
     if 0 in aval.shape or not axes:
         return []
@@ -333,7 +333,7 @@ def starts_inside(
 
 
 def clamped(ctx: Any, indices: Any, bounds: tuple[Any, Any]) -> Any:
-    """Indices of the nearest windows inside."""
+    """The indices moved to the nearest windows that lie inside."""
     low, high = bounds
     return ctx.op("clamp", [low, indices, high], indices.aval)
 

@@ -123,19 +123,19 @@ class ConcreteArray(Array):
             self._buffer = _device_floor().copy_of(buffer)
 
     def share_with_library(self) -> None:
-        """Note that another library has the memory of an accelerator's buffer, so that nobody donates or deletes it."""
+        """Record that another library reads an accelerator's buffer, so that nobody donates or deletes it."""
         reader = _Reader(self._buffer)
         _sharers_of(self).append(lambda: reader)
 
     def twin(self) -> ConcreteArray:
-        """An array of its own with the same contents; who makes one calls `join_sharers`."""
+        """A second array with the same contents; the caller has to call `join_sharers` on the two."""
         return type(self)(self.aval, self._value, self._buffer, self.committed)
 
     def forget_donated(self) -> None:
         """Called after the buffer was donated: forget the host value, which may be a view of its memory."""
         self._value = None
         buffer: Any = self._buffer
-        buffer.delete()  # else XLA writes a line to stderr when the array is passed to a program again
+        buffer.delete()  # otherwise XLA writes a line to stderr when the array is passed to a program again
 
     def block_until_ready(self) -> ConcreteArray:
         """Wait until the numbers are there; returns the array."""
@@ -162,7 +162,7 @@ class ConcreteArray(Array):
 
     @property
     def format(self) -> Format:
-        """In which order the elements lie in memory, and on which devices: `experimental.layout.Format`."""
+        """The order of the elements in memory, and the devices that hold them: `experimental.layout.Format`."""
         return row_major(self.aval.ndim, self.sharding)
 
     @property
@@ -355,7 +355,10 @@ class ConcreteArray(Array):
         return int(self.host_value())
 
     def _only_element(self, what: str) -> Any:
-        """The only element; TypeError (ValueError for a truth value) when it is not the array's only one."""
+        """The element of an array without axes, for a truth value also of any array of one element.
+
+        TypeError (ValueError for a truth value) for other arrays.
+        """
         self._check_numbers(f"Conversion to {what}")
         if self.aval.ndim and (self.aval.size != 1 or what != "truth value"):
             raise self._no_scalar(what)
@@ -422,7 +425,7 @@ class ConcreteArray(Array):
             return str(shown)
 
     def _shown(self) -> tuple[np.ndarray[Any, Any], int]:
-        """An array to print in the place of this one, and the size above which NumPy is to leave elements out.
+        """An array to print in place of this one, and the size above which NumPy is to leave elements out.
 
         Of a large array in a device's memory only the elements that are printed are copied to the host.
         """
@@ -450,8 +453,8 @@ class ConcreteArray(Array):
 class PlacedArray(ConcreteArray):
     """An array that the user has put on a device other than the default one, or on several (`ShardedArray`).
 
-    It is a class of its own so that what is fast for other arrays need not ask: hot paths compare the class, and these
-    arrays take the general way, which computes where they are.
+    It is a class of its own because hot paths recognise their arrays by the class alone: these arrays take the general
+    path, which computes where they are.
     """
 
     __slots__ = ()
@@ -489,9 +492,9 @@ class HostArray(PlacedArray):
 # Note [Memories]
 # An array lies in the memory of its device, or in one of the host's: its sharding says which, its type does not.
 # Programs compute in the memory of the device. What lies elsewhere is brought there where it is used, so that an array
-# may lie anywhere. Results lie in the memory of the device, but for those that the program itself puts elsewhere
+# may lie anywhere. Results lie in the memory of the device, except for those that the program itself puts elsewhere
 # (`passes/memories.py`). Arrays in the memory of one device need not know of this: those in other memories have classes
-# of their own, which hot paths leave to the general way.
+# of their own, which hot paths leave to the general path.
 
 
 # How the classes name themselves in tracebacks (`unsupported operand type(s) for +: 'Array' and 'str'`).
@@ -532,14 +535,14 @@ _NEW_LINE = "\n" + " " * len("Array(")
 
 
 # Note [Arrays that nobody has placed]
-# A new array, or a result of operations on such arrays, goes where the others of a program are. Where `set_mesh` says a
-# mesh, it lies on all of its devices, each with the whole, and says so: in its sharding, its devices, its shards. The
-# numbers are copied there when a program or the user asks for them. Until then they are in one place, so that
-# operations on small arrays cost under a mesh what they cost elsewhere.
+# A new array, or a result of operations on such arrays, follows the other arguments of a program to their devices.
+# Under `set_mesh` it counts as lying on every device of the mesh, each with the whole: so say its sharding, its devices
+# and its shards. The numbers are copied there when a program or the user asks for them. Until then they are in one
+# place, so that operations on small arrays cost under a mesh what they cost elsewhere.
 
 
 # Note [Arrays that share a buffer]
-# The result of a function is an array of its own, also where it has the contents of an argument (`x.ravel()`): when one
+# The result of a function is an array of its own, even where it has the contents of an argument (`x.ravel()`): when one
 # of the two is donated or deleted, the other stays as it is. Nothing is copied for that. The two arrays share a buffer,
 # and all arrays with one buffer have weak references to each other. When one of them is donated while another one
 # lives, the program is given a copy.
@@ -570,7 +573,7 @@ def _is_staging() -> bool:
 
 
 def join_sharers(x: ConcreteArray, y: ConcreteArray) -> None:
-    """Note that the second array, which was just made, has the buffer of the first."""
+    """Record that the second array, which was just made, has the buffer of the first."""
     y._sharers = sharers = _sharers_of(x)
     sharers.append(ref(y, sharers.remove))  # until it is gone
 
@@ -597,7 +600,7 @@ class _Reader:
 
 
 def keys_of(x: Any) -> Keys | None:
-    """The record of the random keys in an array, always the same object; None for what holds no keys."""
+    """The record of the random keys in an array, always the same object; None for a value that holds no keys."""
     if not isinstance(x, ConcreteArray) or not holds_keys(x.aval):
         return None
     try:
@@ -682,7 +685,7 @@ class Shard(NamedTuple):
 
 
 def _edges(x: ConcreteArray, count: int) -> ConcreteArray:
-    """The first and last `count` elements along each axis, and one of those between."""
+    """The first and last `count` elements along each axis, and one between them, in whose place NumPy prints dots."""
     with set_current_trace(eager_trace):
         for axis, length in enumerate(x.aval.shape):
             if length > 2 * count + 1:
@@ -694,7 +697,7 @@ def _edges(x: ConcreteArray, count: int) -> ConcreteArray:
 def _rebuild(value: np.ndarray[Any, Any], aval: ShapedArray, place: Any) -> ConcreteArray:
     """What unpickling calls: the array, on the device that the user had placed it on, if this process has it.
 
-    `place` are the platform and the number of the device, and the kind of memory where it is not that of the device.
+    `place` holds the platform and the number of the device, and the kind of memory where it is not that of the device.
     """
     device = _device_floor().find_device(*place[:2]) if place is not None else None
     if place is None or device is None:
@@ -712,7 +715,7 @@ class _WrittenNumbers:
     """Arrays of numbers that a program writes are made by `written_numbers.array(aval, value)`.
 
     That is the class of arrays itself, so they cost nothing more. Within `recorded` it is a function that also keeps
-    them, so that who stages a function can tell the numbers it writes from the arrays it captures.
+    them, so that whoever stages a function can tell the numbers it writes from the arrays it captures.
     """
 
     __slots__ = ("_lists", "_lock", "_recordings", "array")
@@ -774,7 +777,7 @@ def as_concrete(x: Any) -> ConcreteArray:
 
 
 def chosen_device() -> Any:
-    """The device that `default_device` says; None for that of the backend, which it is else."""
+    """The device that the option `default_device` names; None where that is the backend's default device."""
     from didax.xla.client import backend
 
     device = config.state().default_device if config.default_device_was_set else None
@@ -791,7 +794,7 @@ def default_device() -> Any:
 def argument_buffer(x: Any, device: Any = None) -> Any:
     """A buffer with the contents of one argument of a program: an array's own, or a new one for a NumPy value."""
     if isinstance(x, ConcreteArray):
-        # An array that was made under `default_device` lies there without a choice of the user.
+        # An array that was made under `default_device` lies there, but the user has not placed it.
         if device is None and type(x) is PlacedArray and not x.committed:
             from didax.xla.client import backend
 
@@ -844,7 +847,7 @@ _SHARED_SCALARS = frozenset([bool, int, float])
 
 
 def _no_numbers(x: Any) -> TypeError:
-    """The error for a description of an array (`ShapeDtypeStruct`) in the place of one."""
+    """The error for a description of an array (`ShapeDtypeStruct`) in place of an array."""
     return TypeError(
         message(
             "Only arrays with numbers can be computed with.",

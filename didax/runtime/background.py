@@ -5,7 +5,7 @@ from estimates and from the number of calls, never from the time that anything t
 
     compiling is estimated shorter than evaluating      the call compiles, and runs compiled
     otherwise                                           the call is evaluated operation by operation
-    evaluation so far is a share of compiling           a thread begins to compile; see `Uncompiled.is_worth_compiling`
+    evaluation so far took a share of compiling         a thread begins to compile; see `Uncompiled.is_worth_compiling`
 
 The evaluation of a loop may turn out to take longer than compiling. If the program has no effects, its evaluation is
 then given up, and the call compiles it; a program that has effects and a loop of unknown length is compiled at once.
@@ -38,7 +38,7 @@ _FIRST_CALLS = 2
 
 
 class Uncompiled:
-    """What is known of a program that is not compiled: its cost, its calls, and whether a thread is to compile it."""
+    """What is known about a program that is not compiled: its cost, its calls, whether a thread is to compile it."""
 
     __slots__ = ("calls", "cost", "missing", "must_compile", "requested")
 
@@ -71,14 +71,14 @@ class Uncompiled:
 
     def is_worth_compiling(self) -> bool:
         """Whether it is time for a thread to compile."""
-        seldom = self.calls <= _FIRST_CALLS and self.cost.largest <= NUMPY_MAX_ELEMENTS
-        return not seldom and self.evaluated > self.cost.compiling * _SHARE
+        may_be_last = self.calls <= _FIRST_CALLS and self.cost.largest <= NUMPY_MAX_ELEMENTS
+        return not may_be_last and self.evaluated > self.cost.compiling * _SHARE
 
 
 @give(Program, "run_uncompiled")
 def run_uncompiled(program: Program, args: Sequence[Any]) -> list[Any] | None:
     """Results of a program that is not compiled, from all its inputs; None where the call has to compile it."""
-    if not on_cpu():  # an operation is no faster compiled than a program there
+    if not on_cpu():  # to compile one operation takes as long as to compile a program there
         return None
     known = program.uncompiled
     if known is None:
@@ -145,7 +145,7 @@ def _compile_waiting() -> None:
             next_one = max(range(len(_waiting)), key=_urgency)
             found, options = _waiting.pop(next_one)
         program = found()
-        if program is not None:  # else nobody can call it any more
+        if program is not None:  # otherwise nobody can call it any more
             _compile(program, options)
         del program
 

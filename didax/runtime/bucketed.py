@@ -1,8 +1,8 @@
-"""Calls of padded programs on concrete arrays: zeros are added to the arguments, and cut off from the results.
+"""Calls of padded programs on concrete arrays: the arguments are padded with zeros, and the results are cut.
 
 On the CPU arrays are copied into zeros by NumPy, and results are views of what the program returned, so that nothing is
-compiled for a length but the program of its bucket. On accelerators both are operations of their own, a small program
-for each length. Read first: `didax/primitives/bucketed.py`. Read next: `compiled.py`.
+compiled for a length except the program of its bucket. On accelerators padding and cutting are operations, each a small
+program for each length. Read first: `didax/primitives/bucketed.py`. Read next: `compiled.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Fitting(NamedTuple):
 
     operands: list[tuple[int, ...]]  # padded shapes
     results: list[ShapedArray]  # real types
-    numbers: list[ConcreteArray]  # the real sizes, which stay where programs read them
+    numbers: list[ConcreteArray]  # the real sizes, as arrays whose buffers serve all calls
 
 
 @cached_on_jaxpr
@@ -43,12 +43,14 @@ def fitting_of(jaxpr: Jaxpr, sizes: Sizes, bucket: Bucket) -> Fitting:
 
 
 def padded_operand(x: Any, shape: tuple[int, ...]) -> Any:
-    """`x` with zeros after it, up to a shape; itself where it has that shape."""
+    """`x` padded with zeros at the end of each axis to a shape; `x` itself where it has that shape."""
     aval = aval_of(x)
     if aval.shape == shape:
         return x
-    host = isinstance(x, np.ndarray) or (type(x) is ConcreteArray and not x.committed and x._reads_in_place())
-    if not host:
+    on_host = isinstance(x, np.ndarray) or (
+        type(x) is ConcreteArray and not x.committed and x._reads_in_place()
+    )
+    if not on_host:
         return grown(x, shape)
     out = np.zeros(shape, aval.dtype)
     out[tuple(map(slice, aval.shape))] = x.host_value() if type(x) is ConcreteArray else x
@@ -56,7 +58,7 @@ def padded_operand(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def real_result(y: Any, aval: ShapedArray) -> Any:
-    """What is real of a result."""
+    """A result without its padding."""
     if y.aval.shape == aval.shape:
         y.aval = aval  # weakly typed as the function says
         return y

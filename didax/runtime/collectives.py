@@ -1,8 +1,8 @@
-"""What the devices exchange in a compiled program, by the lines of the user's program, and that as a text.
+"""What the devices exchange in a compiled program, by line of the user's program, and a report of it.
 
-Programs are remembered by what they compute, so the compiled program that runs may come from lines that are others now,
-or from another file; then it is compiled anew to tell its lines.
-Read next: `xla/collectives.py` (how the program of XLA's is read), `xla/hlo.py`, `api/stages.py`.
+Programs are remembered by what they compute, so the compiled program that runs may name lines of a file that has
+changed since, or of another file; then the program is compiled anew to find its lines.
+Read next: `xla/collectives.py` (how XLA's program is read), `xla/hlo.py`, `api/stages.py`.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ def collectives_in(program: Program, partition: Partition | None) -> list[Collec
         return []
     from didax.xla.collectives import collectives_of  # loads jaxlib: on first need
 
-    loaded = with_lines_of_today(program, partition)
+    loaded = with_current_lines(program, partition)
     if loaded is not None:
         return collectives_of(loaded)
     return [found._replace(line=None) for found in collectives_of(program.executable(partition).loaded)]
 
 
-def with_lines_of_today(program: Program, where: Any) -> Any:
-    """XLA's executable of a program for a device or a partition, which says where it comes from now.
+def with_current_lines(program: Program, where: Any) -> Any:
+    """XLA's executable of a program for a device or a partition, with the lines that the program comes from now.
 
-    None for a program of several processes that would have to be compiled anew: the others need not compile now.
+    None for a program of several processes that would have to be compiled anew: the other processes may not be
+    compiling it now.
     """
     from didax.xla.agreement import processes_of  # load jaxlib, or take long to load: on first need
     from didax.xla.hlo import origins_in, origins_of

@@ -1,8 +1,9 @@
 """Running jaxprs as compiled programs on concrete arrays; the eager end of `jit`.
 
 A `Program` is a jaxpr with the values of its leading (captured) inputs, compiled on first use for each device it runs
-on. It runs on the device that the user placed an argument or a captured value on, and its results stay there; else on
-the default device. `run_jaxpr`, by which `jit_p` is evaluated, keeps one program per jaxpr, as long as the jaxpr lives.
+on. It runs on the device that the user placed an argument or a captured value on, and its results stay there; otherwise
+it runs on the default device. `run_jaxpr`, by which `jit_p` is evaluated, keeps one program per jaxpr, as long as the
+jaxpr lives.
 Read next: `xla/lowering.py`, `xla/compile.py`; `api/jit.py` for the wrapper users call; `donation.py`.
 """
 
@@ -57,7 +58,6 @@ from didax.xla.lowering import lower_module
 from didax.xla.platforms import platform
 
 if TYPE_CHECKING:
-    from didax.core.sharding import NamedSharding
     from didax.xla.callbacks import HostCallback
     from didax.xla.compile import Executable, Serialized
 
@@ -86,8 +86,8 @@ class Program:
       replaced: positions among all inputs; output number i takes the place in memory of input number replaced[i].
       in_background: calls do not wait until it is compiled (`background.py`); None: as the option says.
       asked: for each argument, how it has to lie on devices; None leaves it where it is.
-      asked_results: how the last results lie, as the function's equations say too; for those who look at the program.
-      is_operation: it is one eager operation, at whose results its caller looks where options ask for it.
+      asked_results: how the last results lie, as the function's equations say too; for callers who inspect the program.
+      is_operation: it is one eager operation, whose caller checks the results where options ask for it.
     """
 
     __slots__ = (
@@ -158,7 +158,7 @@ class Program:
         self.calls_python = False  # whether it calls back into Python: set when it is compiled
         self._in_background = in_background
         self._is_operation = is_operation
-        self.uncompiled: Any = None  # what `background.py` knows of it
+        self.uncompiled: Any = None  # what `background.py` knows about it
 
     def with_options(self, options: dict[str, Any]) -> Program:
         """The same program, to be compiled with more options of XLA."""
@@ -167,7 +167,7 @@ class Program:
         return other
 
     def of_equal_jaxpr(self, jaxpr: Jaxpr) -> Program:
-        """The same program, of a jaxpr that equals its own in all but the lines of equations."""
+        """The same program for a jaxpr that differs from its own in the source lines of its equations only."""
         other = self._not_compiled()
         whole = with_index_checks(jaxpr)
         live, _ = dce_jaxpr(whole, (True,) * len(whole.outvars))
@@ -210,7 +210,7 @@ class Program:
         return (False,) * len(self._constants) + self.donated if True in self.donated else ()
 
     def prepare(self, args: Sequence[Any]) -> None:
-        """Compile for the devices of these arguments, if `calls_python` may not be right otherwise."""
+        """Compile for the devices of these arguments, where `calls_python` could be wrong otherwise."""
         if not self._executables and (not self._may_be_evaluated() or self.may_call_python()):
             args = self._used(args)
             self.executable(self._partition(args) or self._device(args))
@@ -232,7 +232,7 @@ class Program:
         """The StableHLO module; the Python functions that it calls back are added to `callbacks`.
 
         With `located` the text says where operations come from. With a `listener` it asks XLA how it splits the values
-        that the program looks at. A text for a `platform` that is not the process's calls no function of it.
+        that the program inspects. A text for another `platform` than the process's refers to nothing of this process.
         """
         with config.override(lowering_platform=platform):
             return self._text(callbacks, partition, located, listener)
@@ -282,7 +282,7 @@ class Program:
         """What `compiled` returns; without optimised loops if this version of XLA does not take those."""
         try:
             return compiled()
-        except RuntimeError:  # XLA's; another one may be that of a signal's handler
+        except RuntimeError:  # XLA's class of errors; what a signal's handler raises passes
             if config.state().check or optimize_loops(self.jaxpr)[0] is self.jaxpr:
                 raise
             with config.override(optimize_loops="off"):
@@ -315,7 +315,7 @@ class Program:
         self._executables = {}
 
     def executables(self) -> dict[Any, Executable]:
-        """What is compiled of it, by device or partition."""
+        """Its compiled programs, by device or partition."""
         return dict(self._executables)
 
     def compiled_anew(self, where: Any) -> Executable:
@@ -383,7 +383,7 @@ class Program:
         donation.warn_of_unusable(self.jaxpr, len(self._constants), self.donated, self._replaced)
 
     def run(self, args: Sequence[Any]) -> list[Any]:
-        """Results for concrete arguments, all of which are given, those that no result depends on as well."""
+        """Results for concrete arguments: all of them, including those that no result depends on."""
         flow = self.key_flow
         if flow is None or not key_reuse_is_on():
             return self._run(args)
@@ -456,7 +456,7 @@ class Program:
         """All that a run needs besides arguments like these, with which the program has run.
 
         None where a run does more: where arguments on several devices are donated, where the program calls Python,
-        where its results are looked at, where one of them is of float0, or where it runs on one device other than the
+        where its results are checked, where one of them is of float0, or where it runs on one device other than the
         default one. What a run does to random keys, and to donated arguments on one device, is left to the caller.
         """
         from didax.xla.client import backend
@@ -483,7 +483,7 @@ class Program:
 
 
 def label_results(executable: Executable, out_avals: Sequence[ShapedArray], partition: Partition) -> None:
-    """Say how results lie in the words of their types, where meshes have explicit axes."""
+    """Describe how results lie by the shardings of their types, where meshes have explicit axes."""
     if partition.meshes:
         found = zip(executable.out_shardings, out_avals, strict=True)
         stated = partition.results or [None] * len(out_avals)

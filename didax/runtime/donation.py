@@ -1,8 +1,8 @@
 """Donation: a compiled program takes the memory of an argument for its results, and the array is gone.
 
 Before the run, `detach` sees to it that no other array has that memory; afterwards `forget` lets go of it. `explain`
-says in our words what PJRT says of buffers that were donated or deleted. Read next: `compiled.py`; `array.py` for
-Note [Arrays that share a buffer].
+turns PJRT's errors for donated or deleted buffers into errors that name the argument. Read next: `compiled.py`;
+`array.py` for Note [Arrays that share a buffer].
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _bytes(aval: ShapedArray) -> int:
 
 
 def check(args: Sequence[Any], donated: Sequence[bool], captured: Sequence[Any]) -> None:
-    """Raise what a compiled program raises of arrays that are gone, or donated in one place and needed in another."""
+    """Raise what a compiled program raises for arrays that are gone, or donated in one place and needed in another."""
     if any(isinstance(x, ConcreteArray) and x.is_deleted() for x in args):
         raise explain(RuntimeError("deleted"), args, donated)
     if True in donated:
@@ -87,7 +87,7 @@ def check(args: Sequence[Any], donated: Sequence[bool], captured: Sequence[Any])
 def refuse_twice(args: Sequence[Any], donated: Sequence[bool], captured: Sequence[Any]) -> None:
     """RuntimeError where an array is donated in one place, and passed in another or captured.
 
-    XLA says so itself of programs on one device. A program on several devices would end the process.
+    On one device XLA raises an error itself. A program on several devices would end the process.
     """
     arrays = [x for x in (*args, *captured) if isinstance(x, ConcreteArray)]
     buffers = [id(x if x._buffer is None else x._buffer) for x in arrays]

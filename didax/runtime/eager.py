@@ -2,7 +2,7 @@
 
 On the CPU, small arrays are evaluated with NumPy on the spot, about a microsecond over NumPy's own cost. Operations
 without a NumPy rule, large arrays, and arrays on an accelerator run as a compiled program of one primitive. Which of
-the two it is follows from primitive, types and parameters alone, so it is decided once and remembered as a plan.
+the two it is follows from the primitive, types and parameters alone, so it is decided once and remembered as a plan.
 Read next: `numpy_plans.py`; `program_plans.py` for compiled programs; `placed.py` for arrays that the user placed.
 """
 
@@ -84,14 +84,14 @@ def has_plan(key: Any) -> bool:
 
 
 def plan_of(primitive: Primitive, avals: tuple[ShapedArray, ...], params: Any) -> tuple[Plan, Plan]:
-    """How such an operation is evaluated now, and from then on: the first time what its rule returns is looked at."""
+    """How such an operation is evaluated now, and how from then on: the first time, its rule's results are checked."""
     key = application_key(primitive, avals, params)
     if (plan := _plans.get(key)) is not None:
         return plan, plan
     plan, checked = _make_plan(primitive, avals, params)
     if len(_plans) > _PLANS_MAX:
         _plans.clear()
-    # The types of a rule's results follow from those of the operands: one look will do.
+    # The types of a rule's results follow from those of the operands: one check is enough.
     _plans[key] = checked if config.state().check else plan
     return checked, _plans[key]
 
@@ -105,7 +105,7 @@ def clear_plans() -> None:
 def _make_plan(
     primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]
 ) -> tuple[Plan, Plan]:
-    """How such operations are evaluated, and the same with a look at what the primitive's rule returns."""
+    """How such operations are evaluated, and the same with a check of what the primitive's rule returns."""
     out_avals = infer(primitive, avals, params)
     small = sum(a.size for a in avals) + sum(a.size for a in out_avals) <= NUMPY_MAX_ELEMENTS
     if small and on_cpu():

@@ -1,7 +1,7 @@
-"""Programs whose types say how arrays are split over explicit mesh axes: what of it the compiled program is told.
+"""Programs whose types say how arrays are split over explicit mesh axes: what the compiled program is told of that.
 
-Types end here. `without_types` writes the same program on plain types, in which every value that a type split is
-constrained to lie so, and every result lies as its type says. Passes and lowering see constraints only.
+`without_types` writes the same program on plain types: every value that its type splits is constrained to lie like
+that, and every result lies as its type says. So passes and lowering see constraints only, and no split types.
 Read next: `core/device_types.py` (where types come from), `partitioned.py`, `xla/device_text.py`.
 """
 
@@ -22,14 +22,14 @@ from didax.transforms.rewriting import interpret, rewritten, trace_closed
 
 
 def on_devices(sharding: NamedSharding, meshes: Sequence[Mesh]) -> NamedSharding:
-    """The sharding on devices, where it is one on a mesh without: those of one of these meshes."""
+    """The sharding with devices: where its mesh has none, it gets those of a mesh like it, one of `meshes` first."""
     if isinstance(sharding.mesh, Mesh):
         return sharding
     return sharding.update(mesh=mesh_of(sharding.mesh, meshes))
 
 
 def mesh_of(mesh: AnyMesh, meshes: Sequence[Mesh]) -> Mesh:
-    """A mesh with devices, for one without: one of these, the one in force, or the only one there is."""
+    """A mesh with devices, like this one without: one of `meshes`, the mesh in force, or the only one there is."""
     known = set(meshes_like(mesh))
     for found in [*meshes, current_mesh(), *(known if len(known) == 1 else ())]:
         if isinstance(found, Mesh) and found.shape_tuple == mesh.shape_tuple:
@@ -108,7 +108,7 @@ def without_types(jaxpr: Jaxpr, meshes: tuple[Mesh, ...]) -> Jaxpr:
 def labelled(
     found: NamedSharding, aval: ShapedArray, meshes: Sequence[Mesh], stated: NamedSharding | None
 ) -> NamedSharding:
-    """The sharding of a result, in the words of its type, or in those that the program says of it."""
+    """The sharding of a result as its type describes it, or as the program itself states it."""
     if aval.layout is not None and found.in_types(aval.ndim) is not aval.layout:
         return on_devices(aval.layout, meshes).update(memory_kind=found.kind)
     return found.of_rank(aval.ndim) if found.mesh.explicit_axes and found is not stated else found

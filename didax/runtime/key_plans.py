@@ -1,4 +1,4 @@
-"""Plans for operations on random keys, whose elements are no numbers that NumPy knows.
+"""Plans for operations on random keys, whose elements are not numbers that NumPy knows.
 
 The operation runs on the words behind the keys, by the NumPy rules of what `passes/physical.py` makes of it. Where the
 option `debug_key_reuse` asks for it, the keys that it uses are marked first. Read next: `eager.py`.
@@ -76,7 +76,7 @@ def _is_whole(eqn: Eqn, jaxpr: Jaxpr) -> bool:
 def _marking_keys(
     primitive: Primitive, params: dict[str, Any], out_avals: tuple[ShapedArray, ...], plan: Plan
 ) -> Plan:
-    """The plan, which first marks the random keys that the operation uses, where that is asked for."""
+    """The plan, preceded by marking the random keys that the operation uses, where that is asked for."""
 
     def run(args: tuple[Any, ...]) -> Any:
         if not key_reuse_is_on():

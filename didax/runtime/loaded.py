@@ -1,6 +1,6 @@
-"""`LoadedProgram`: a compiled program that was read from bytes, in the place of one that is compiled here.
+"""`LoadedProgram`: a compiled program that was read from bytes, in place of one that is compiled here.
 
-It has the types of its arguments and results and no operations, so it is loaded, for each device that it runs on, and
+It has the types of its arguments and results but no operations, so it is loaded for each device that it runs on, and
 never lowered. Read next: `program_files.py`; `compiled.py`, for how programs run.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def facts_of(
     program: Program, where: Partition | None, fun_name: str, in_avals: Sequence[Any]
 ) -> ProgramFile:
-    """What is saved of a program for this partition, or for any device; `in_avals` are the types of all arguments."""
+    """What a file says of a program for this partition, or for any device; `in_avals` are all arguments' types."""
     found = program.serialized(where)
     kept = range(program.num_arguments) if program.kept is None else program.kept
     facts = {
@@ -46,7 +46,7 @@ def facts_of(
 
 
 class LoadedProgram(Program):
-    """A program whose executable is XLA's of a file, for some devices; None for any one device."""
+    """A program whose executable was read from a file; `devices` are those it runs on, None for any one device."""
 
     __slots__ = ("_file", "_home", "_stated", "in_avals", "saved")
     is_loaded = True
@@ -85,7 +85,7 @@ class LoadedProgram(Program):
     def _run(self, args: Sequence[Any]) -> list[Any]:
         if not config.state().inspects_values:
             return super()._run(args)
-        # The arguments are looked at after the run, so copies of them are donated.
+        # The arguments are inspected after the run, so copies of them are donated.
         outs = super()._run([x.copy() if isinstance(x, ConcreteArray) else x for x in args])
         look_at_program(self.jaxpr, [*self._constants, *self._used(args)], outs, repeatable=False)
         return outs

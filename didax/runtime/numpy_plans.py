@@ -1,7 +1,7 @@
 """Plans that evaluate an operation with NumPy: its primitive's `eager` rule, on the values of arrays.
 
 Rules get NumPy arrays and scalars of the right dtype, and return the same. Division by zero, overflow and NaN are
-values here, as XLA has them, so NumPy does not warn. Read next: `eager.py`, which decides what is evaluated so.
+values here, as XLA has them, so NumPy does not warn. Read next: `eager.py`, which decides what NumPy evaluates.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def numpy_plans(
     out_avals: tuple[ShapedArray, ...],
     params: dict[str, Any],
 ) -> tuple[Plan, Plan]:
-    """The plan that calls a rule, and the same with a look at what the rule returns."""
+    """The plan that calls a rule, and the same with a check of what the rule returns."""
     return _plain_plan(primitive, rule, out_avals, params), _checked_plan(primitive, rule, out_avals, params)
 
 
@@ -75,7 +75,7 @@ def _plain_plan(
 def _checked_plan(
     primitive: Primitive, rule: Any, out_avals: tuple[ShapedArray, ...], params: dict[str, Any]
 ) -> Plan:
-    """The plan, which also verifies that the NumPy rule keeps to the type rule."""
+    """The plan with a check that the NumPy rule keeps to the type rule."""
 
     def run(args: tuple[Any, ...]) -> Any:
         try:
@@ -104,7 +104,7 @@ def numpy_value(x: Any) -> Any:
         return numpy_scalar(x, aval_of_scalar(type(x)).dtype)
     if isinstance(x, np.ndarray):  # a copy: the rule may return a view, and the owner may write to it
         return np.array(x, aval_of(x).dtype)
-    return x if isinstance(x, (np.generic, ConcreteArray)) else as_concrete(x)  # which refuses types
+    return x if isinstance(x, (np.generic, ConcreteArray)) else as_concrete(x)  # which raises for a mere type
 
 
 class _QuietContext(threading.local):

@@ -1,7 +1,7 @@
 """Programs on several devices: which devices, how the arguments are laid out, and what the results are.
 
 A program runs on several devices where one of its arguments lies on them, or where it says so itself (a sharding
-constraint). XLA's partitioner then cuts the program: everything not laid down is its own choice.
+constraint). XLA's partitioner then cuts the program, and chooses itself how to split what has no stated layout.
 Read next: `runtime/sharded.py` (the arrays), `xla/partition.py`, `runtime/compiled.py` (programs on one device).
 """
 
@@ -74,7 +74,7 @@ def partition_of(
 
 
 def _stated(jaxpr: Jaxpr) -> tuple[NamedSharding | None, ...]:
-    """How the results lie, where the program says it of them."""
+    """How each result lies, where the program says so; None where it does not."""
     said: dict[Var, NamedSharding] = {}
     for eqn in jaxpr.eqns:
         if eqn.primitive is sharding_constraint_p:
@@ -135,7 +135,7 @@ def _ids(devices: Iterable[Any]) -> str:
 
 
 def _devices(x: Any) -> tuple[Any, ...] | None:
-    """The devices that an array, or a type in the place of one, was placed on; None where nobody did."""
+    """The devices that an array, or a type in place of one, was placed on; None where nobody placed it."""
     if isinstance(x, ConcreteArray):
         return tuple(x.sharding.devices) if x.committed else None
     layout = _layout(x)
@@ -143,7 +143,7 @@ def _devices(x: Any) -> tuple[Any, ...] | None:
 
 
 def _layout(x: Any) -> NamedSharding | None:
-    """How an array, or a `ShapeDtypeStruct` in the place of one, lies on several devices, or in memory of the host."""
+    """How an array, or a `ShapeDtypeStruct` in place of one, lies on several devices or in memory of the host."""
     if isinstance(x, ConcreteArray) and not isinstance(x, ShardedArray | HostArray):
         return None
     sharding = getattr(x, "sharding", None)
@@ -185,13 +185,13 @@ def _search(jaxpr: Jaxpr, kind: type[M]) -> Iterator[M]:
 
 
 def buffers_for(layouts: Sequence[NamedSharding], args: Sequence[Any]) -> list[Any]:
-    """XLA's arrays of the arguments, laid out as the program wants them."""
+    """XLA's arrays for the arguments, laid out as the program wants them."""
     buffers: list[Any] = []
     for x, layout in zip(args, layouts, strict=True):
         buffer = x._buffer if type(x) is ShardedArray and x.sharding is layout else None  # pyright: ignore[reportPrivateUsage]
         if layout.mesh.axis_names == ONE_DEVICE:
             buffer = _on_device_alone(x, layout)
-        # XLA would read the memory of a deleted array, which is gone.
+        # XLA would read the memory of a deleted array without noticing that it is gone.
         if buffer is None or buffer.is_deleted():
             buffer = place(x, layout).device_buffer()
         buffers.append(buffer)
@@ -199,7 +199,7 @@ def buffers_for(layouts: Sequence[NamedSharding], args: Sequence[Any]) -> list[A
 
 
 def _on_device_alone(x: Any, layout: NamedSharding) -> Any:
-    """The buffer of an argument that lies on this one device, or can be copied there at once; else None."""
+    """The buffer of an argument that lies on this one device, or can be copied there at once; otherwise None."""
     if isinstance(x, ShardedArray | HostArray):
         return x.device_buffer() if _layout(x) is layout else None
     return argument_buffer(x, layout.concrete_mesh.devices.flat[0]) if layout.kind is None else None

@@ -1,4 +1,4 @@
-"""A compiled program as bytes: XLA's executable, the arrays that the program captured, and what is known of both.
+"""A compiled program as bytes: XLA's executable, the arrays that the program captured, and what is known about both.
 
     | "DIDXPROG" | format | SHA-256 of the rest | length of the facts | facts, in JSON | arrays, executable |
     |     8      |   4    |         32          |          8          |      ...       |        ...         |
@@ -33,8 +33,8 @@ _HEADER = struct.Struct("<8sI32sQ")
 class ProgramFile(NamedTuple):
     """What the bytes of a program say.
 
-    `facts` are the program's own; `constants` the words of the captured arrays, with their types; `executable` is
-    XLA's.
+    `facts` are the program's own, `constants` the words of the captured arrays with their types, and `executable` is
+    XLA's executable.
     """
 
     facts: dict[str, Any]
@@ -57,7 +57,7 @@ def write_program(file: ProgramFile, device: Any) -> bytes:
 
 
 def read_program(data: bytes, device: Any) -> ProgramFile:
-    """What the bytes say; ValueError for bytes that are no program, or one that devices like this cannot run."""
+    """What the bytes say; ValueError for bytes that are not a program, or one that devices like this cannot run."""
     if not isinstance(data, bytes | bytearray | memoryview):  # pyright: ignore[reportUnnecessaryIsInstance]
         rule = "A saved program is bytes."
         raise TypeError(
@@ -66,7 +66,7 @@ def read_program(data: bytes, device: Any) -> ProgramFile:
     data = bytes(data)
     fix = "Pass the bytes that serialize returned."
     if len(data) < _HEADER.size or not data.startswith(_MARK):
-        rule = "These bytes are no compiled program that Didax has saved."
+        rule = "These bytes are not a compiled program that Didax has saved."
         raise ValueError(message(rule, f"first bytes: {data[:12]!r}, length: {len(data)}", fix=fix))
     _, found, digest, length = _HEADER.unpack_from(data)
     if found != _FORMAT:
@@ -141,7 +141,7 @@ def read_type(facts: dict[str, Any]) -> ShapedArray:
 
 
 def write_partition(partition: Partition) -> dict[str, Any]:
-    """The facts of a partition, but for its devices."""
+    """The facts of a partition, except for its devices."""
     devices = partition.devices
     return {
         "mesh": _write_mesh(partition.mesh, devices),

@@ -1,7 +1,7 @@
-"""Plans that evaluate an operation as a compiled program: of operations without a NumPy rule, and of large arrays.
+"""Plans that evaluate an operation as a compiled program: operations without a NumPy rule, and those on large arrays.
 
-Of a few numbers, such a program runs at once, from NumPy values to NumPy values. XLA's client hands a program of more
-than about a thousand arithmetic operations to another thread, and to wait for that takes four times as long as the
+On a few numbers, such a program runs at once, from NumPy values to NumPy values. XLA's client hands a program of more
+than about a thousand arithmetic operations to another thread, and waiting for that takes four times as long as the
 program itself. So operations on a few numbers are compiled for a client that runs on the calling thread
 (`immediate_backend`), and their operands are written into buffers of earlier calls, as those of jitted functions are
 (Note [Staged arguments] in `api/call_code.py`). Read next: `eager.py`, which decides what is evaluated so.
@@ -60,7 +60,7 @@ def _as_any_program(program: Program) -> Run:
 
 
 def _executable(program: Program, device: Any = None) -> Any:
-    """The compiled program; of very many, as arrays of ever new shapes make them, the oldest is forgotten."""
+    """The compiled program; arrays of ever new shapes make very many, so beyond a number the oldest is forgotten."""
     if not program.is_compiled_for(device):
         _compiled.append(weakref.ref(program))
         while len(_compiled) > _COMPILED_MAX:
@@ -77,7 +77,7 @@ def _are_few(avals: tuple[ShapedArray, ...], out_avals: tuple[ShapedArray, ...])
 
 
 def _at_once(program: Program) -> Run | None:
-    """What a run of the program does, at once; None for one that calls Python."""
+    """A function that runs the program on the calling thread; None for a program that calls Python."""
     from didax.xla.buffers import put, to_host, with_memory_of
     from didax.xla.client import immediate_backend
 
@@ -87,7 +87,7 @@ def _at_once(program: Program) -> Run | None:
     if program.calls_python:
         return None
     avals, out_avals, kept = program.jaxpr.in_avals, executable.out_avals, program.kept
-    del executable  # which may be forgotten
+    del executable  # so that it is freed when the program forgets it
     as_any_program = _as_any_program(program)
     idle: list[tuple[list[Any], list[Any]]] = []  # buffers and their memory, which no run uses now
 
@@ -107,8 +107,8 @@ def _at_once(program: Program) -> Run | None:
             for place, v in zip(memory, values, strict=True):
                 place[...] = v
         outs = _executable(program, device).run(buffers)
-        found = list(map(to_host, outs, out_avals))
+        results = list(map(to_host, outs, out_avals))
         idle.append((buffers, memory))  # the program has ended: its results are here
-        return list(map(ConcreteArray, out_avals, found))
+        return list(map(ConcreteArray, out_avals, results))
 
     return run

@@ -59,7 +59,7 @@ class ShardedArray(PlacedArray):
 
     @property
     def place(self) -> Any:
-        """The devices that programs on this array run on; one alone is no tuple."""
+        """The devices that programs on this array run on; a single one is not in a tuple."""
         first, *others = self.sharding.devices
         return (first, *others) if others else first
 
@@ -168,12 +168,12 @@ class ShardedArray(PlacedArray):
         return
 
     def own_buffer(self) -> None:
-        """Called before the buffer is given away: where other arrays have it too, this one gets a copy."""
+        """Called before the buffer is donated: where other arrays have the same buffer, this array gets a copy."""
         if self._is_shared() and not self.is_deleted():
             self._buffer = self.__copy__()._buffer
 
     def twin(self) -> ShardedArray:
-        """An array of its own with the same buffer."""
+        """A second array with the same buffer; the caller has to call `join_sharers` on the two."""
         twin = ShardedArray(self.aval, self._buffer, self.sharding)
         twin._value = self._value
         return twin
@@ -226,7 +226,7 @@ ShardedArray.__name__ = "Array"
 
 @give(ConcreteArray, "placed")
 def place(x: Any, sharding: NamedSharding, *where: str) -> ConcreteArray:
-    """The array, laid over devices; itself where it lies so already. `where` names it in the error for its shape."""
+    """The array, laid over devices; itself where it lies like that. `where` names it in the error for its shape."""
     array = as_concrete(x)
     sharding = sharding.constrained
     sharding.check_shape(array.aval.shape, *where)
@@ -244,7 +244,7 @@ def place(x: Any, sharding: NamedSharding, *where: str) -> ConcreteArray:
 
 
 def _on_one_device(array: ConcreteArray, sharding: NamedSharding) -> ShardedArray:
-    """The array by the sharding of a mesh of one device: on this device, in the memory that the sharding says."""
+    """The array with a sharding over a mesh of one device: on that device, in the memory that the sharding names."""
     moved = on_one_device(array, sharding.devices[0], sharding.kind or DEVICE)
     placed = ShardedArray(array.aval.update(sharding=sharding), moved.device_buffer(), sharding)
     join_sharers(moved, placed)
@@ -253,7 +253,7 @@ def _on_one_device(array: ConcreteArray, sharding: NamedSharding) -> ShardedArra
 
 
 def _in_memory(array: ShardedArray, sharding: NamedSharding) -> ShardedArray:
-    """The array with the same parts on the same devices, in the memory that the sharding says."""
+    """The array with the same parts on the same devices, in the memory that the sharding names."""
     kind = sharding.kind or DEVICE
     parts = [on_one_device(shard.data, shard.device, kind) for shard in array.addressable_shards]
     return from_shards(array.aval, sharding, parts)
@@ -277,7 +277,7 @@ def _exchanged(array: ShardedArray, sharding: NamedSharding) -> ConcreteArray:
 
 
 def _relabelled(array: ShardedArray, sharding: NamedSharding) -> ShardedArray:
-    """The array by another name of its sharding; the parts stay where they are."""
+    """The array with another description of the same layout; the parts stay where they are."""
     relabelled = ShardedArray(array.aval.update(sharding=sharding), array.device_buffer(), sharding)
     relabelled._value = array._value
     join_sharers(array, relabelled)
@@ -303,7 +303,7 @@ def from_callback(aval: ShapedArray, sharding: NamedSharding, data: Callable[[In
 
 
 def on_its_device(array: ConcreteArray) -> ConcreteArray:
-    """The array; where its mesh stands for a device alone, as the array that it is on this device."""
+    """The array itself; where its mesh only stands for one device, the plain array on that device."""
     if not isinstance(array, ShardedArray) or not array.sharding.is_one_device:
         return array
     (shard,) = array.addressable_shards

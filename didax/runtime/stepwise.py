@@ -64,8 +64,8 @@ class Cost(NamedTuple):
     evaluating: float  # once, operation by operation, where every operation has its plan
     own: float  # the same without the jaxprs inside
     compiling: float
-    # The operations that are programs of their own, by `application_key`, and if it is large.
-    plans: frozenset[Any]
+    # The operations that are programs of their own, by `application_key`, with whether their arrays are large.
+    plans: frozenset[tuple[Any, bool]]
     unbounded: bool  # a loop in it may take any time
     calls_python: bool
     largest: int  # elements of its largest array
@@ -124,13 +124,13 @@ def cost_of(jaxpr: Jaxpr) -> Cost:
 
 
 class _Known:
-    """What is worked out of a jaxpr for its evaluation."""
+    """What is worked out about a jaxpr once, for all of its evaluations."""
 
     __slots__ = ("cost", "done_with", "eqns", "invars", "literals", "outvars", "plans")
 
     def __init__(self, jaxpr: Jaxpr):
         self.cost = cost_of(jaxpr)
-        if self.cost.calls_python:  # equal calls of Python are one, and those that nobody needs are none
+        if self.cost.calls_python:  # merge equal calls of Python, and drop those whose results nobody needs
             jaxpr = simplify_jaxpr(jaxpr)
         self.invars, self.eqns, self.outvars = jaxpr.invars, jaxpr.eqns, jaxpr.outvars
         self.plans: list[Plan | None] = [None] * len(jaxpr.eqns)
@@ -162,11 +162,11 @@ def _done_with(jaxpr: Jaxpr) -> list[list[Var]]:
 
 
 def evaluate(jaxpr: Jaxpr, args: Sequence[Any], budget: Budget) -> list[ConcreteArray]:
-    """Results of a jaxpr on concrete arrays, which are arrays of their own; `TooLong` where it exceeds the budget."""
+    """Results of a jaxpr on concrete arrays, as new arrays; raises `TooLong` where it exceeds the budget."""
     words = [_as_words(x) for x in args]
     jaxpr_on_words = physical_jaxpr(jaxpr)
     if cost_of(jaxpr_on_words).calls_python:
-        with Run([]) as run:  # for which `effects_barrier` waits
+        with Run([]) as run:  # `effects_barrier` waits for its end
             outs = run.around(lambda: _run_equations(jaxpr_on_words, words, budget))
     else:
         outs = _run_equations(jaxpr_on_words, words, budget)

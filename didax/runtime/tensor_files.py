@@ -1,4 +1,4 @@
-"""Files of arrays in the safetensors format, which other libraries read too: a header in JSON, then the bytes.
+"""Files of arrays in the safetensors format, which other libraries read, too: a header in JSON, then the bytes.
 
     write(path, {"w": array}, {"step": "12"})
     TensorFile(path).read("w", slices)
@@ -77,7 +77,7 @@ def _write_array(file: Any, array: Array) -> int:
 
 
 class TensorFile:
-    """A file that is read: nothing of it is in memory but its header."""
+    """A file to read arrays from; only its header is kept in memory."""
 
     def __init__(self, path: str):
         self.path = path
@@ -102,7 +102,7 @@ class TensorFile:
     def read(
         self, name: str, dtype: Any, shape: tuple[int, ...], part: tuple[slice, ...], check: int
     ) -> Array:
-        """A part of an array of this dtype and shape; of the whole array the CRC-32 is checked."""
+        """A part of an array of this dtype and shape; where the part is all of it, the CRC-32 is checked."""
         begin, end = self.entries[name]["data_offsets"]
         if end - begin != math.prod(shape) * dtype.itemsize:
             raise self._damaged(f"{name!r} is not of the type {dtype.name}{list(shape)}")

@@ -46,7 +46,7 @@ def run_marked(primitive: Primitive, run: Callable[[], Any]) -> Any:
 
 
 def run_checked(plan: Plan, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """Run a plan; look at its indices before, and at its results afterwards, as far as the options ask for it."""
+    """Run a plan; check its indices before, and its results afterwards, as far as the options ask for it."""
     check_may_run(primitive.name)
     if config.state().error_checking_behavior_oob == "raise" and primitive.conditions is not None:
         with config.override(error_checking_behavior_oob="ignore"), set_current_trace(eager_trace):
@@ -57,12 +57,12 @@ def run_checked(plan: Plan, primitive: Primitive, args: tuple[Any, ...], params:
 
 
 def check_may_run(name: str) -> None:
-    """RuntimeError inside of `no_execution`."""
+    """RuntimeError inside `no_execution`."""
     if config.state().no_execution:
         rule = "Inside of no_execution nothing is computed."
         raise RuntimeError(message(rule, f"about to run: {name}", fix="Compute it before the block."))
 
 
 def with_index_checks(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr that is compiled in the place of this one: with checks of indices, where the options ask for them."""
+    """The jaxpr that is compiled in place of this one: with checks of indices, where the options ask for them."""
     return add_checks(jaxpr, _INDICES) if config.state().error_checking_behavior_oob == "raise" else jaxpr

@@ -1,7 +1,7 @@
 """Which of XLA's options a program is compiled with, where its user chooses none.
 
-LLVM writes a loop of few steps out as that many copies of its body, and then spends most of the time of compiling on
-the copies. A program whose arrays are all small takes microseconds either way, so its loops stay loops: it compiles
+LLVM writes a loop of few steps out as that many copies of its body, and then spends most of its time compiling the
+copies. A program whose arrays are all small takes microseconds either way, so its loops stay loops: it compiles
 in 0.45 to 0.8 of the time, and runs about as fast. Large arrays keep the copies, which some of the library's own
 lowerings rely on (the maximum of 10,000,000 elements takes 2.6 times as long without); arithmetic, moves and sums of
 numbers do not, so their arrays may be larger. Loops that are compiled as one function keep the copies, too, because
@@ -11,9 +11,10 @@ axis. They are compiled at LLVM's level 2, which makes fewer copies of long bodi
 gather rows of some 64 elements, each of which level 3 copies one element at a time. Rows that are joined or padded, as
 by the rolls of a stencil, need the copies, too.
 
-Of a program of elementwise operations XLA makes a kernel for each value that is read at several places, which computes
-again what comes before. A gradient has hundreds of such values, because its backward half reads the forward half. With
-fusions of several results XLA makes one kernel of the whole program, which compiles in 0.15 to 0.4 of the time.
+In a program of elementwise operations XLA makes a kernel for each value that is read in several places, which computes
+again what the value depends on. A gradient has hundreds of such values, because its backward half reads the forward
+half. With fusions of several results XLA makes one kernel of the whole program, which compiles in 0.15 to 0.4 of the
+time.
 docs/design/compiling.md has the measurements.
 Read next: `xla/compile.py`.
 """
@@ -48,16 +49,16 @@ from didax.xla.platforms import platform
 SMALL = 4096  # elements
 PLAIN = 32768  # elements, for what gains nothing by copies of the bodies of loops
 STENCIL = 1024  # elements that a step of a loop without products joins or pads
-PRODUCTS = 256  # multiplications in the products of a step, from which on a loop of one function gains, too
-SHORT = 8  # elements of a row, below which it is short: less than a vector
-MANY = 256  # elements, from which on short rows take microseconds
+PRODUCTS = 256  # multiplications in the products of a step: with as many, a loop of one function gains, too
+SHORT = 8  # elements: a row with fewer is short, less than a vector
+MANY = 256  # elements: short rows with as many together take microseconds
 SHARE = 10  # a program works on short rows if one in so many of its equations does
-ROWS = range(33, 80)  # elements of rows that LLVM writes out as as many copies of single elements
+ROWS = range(33, 80)  # lengths of rows that LLVM copies by one instruction for each element
 FEWER_COPIES = {"xla_backend_optimization_level": 2}
 ONE_KERNEL = 1024  # elements: over longer arrays several short kernels may run faster than a long one
 WAITING = 8  # values that are computed and still to be read
 _LOOPS = (scan_p, while_p)
-# Plain, but the loops that bring the axes of large arrays into order need the copies.
+# Of limit `PLAIN` at any rate: the loops that bring the axes of large arrays into order need the copies.
 _TURNING = (transpose_p, conv_general_dilated_p)
 _SCATTERS = (scatter_add_p, scatter_max_p, scatter_min_p, scatter_mul_p)
 _PLAIN = (conv_general_dilated_p, convert_element_type_p, iota_p, random_bits_p, *_SCATTERS)
@@ -82,8 +83,8 @@ def _of_loops(jaxpr: Jaxpr) -> dict[str, Any]:
 def _gains_as_one_kernel(jaxpr: Jaxpr) -> bool:
     """Whether its operations are elementwise, on small arrays of one shape and scalars, and many values wait.
 
-    Beside other operations, but for sums of all elements, XLA's fusions of several results are not safe: where arrays
-    of several shapes are reshaped into one another, they can end the process.
+    Next to other operations, except for sums of all elements, XLA's fusions of several results are not safe: where
+    arrays of several shapes are reshaped into one another, they can end the process.
     """
     shapes = _shapes(jaxpr)
     if shapes is None or len(shapes) > 1:
@@ -112,7 +113,7 @@ def _shapes(jaxpr: Jaxpr) -> set[tuple[Any, ...]] | None:
 def _is_elementwise(eqn: Eqn) -> bool:
     """Whether each number of the results is computed from one number of each operand, or from all of them.
 
-    XLA's fusions of several results do not know numbers of 4 bits; floats of one byte are left out with them.
+    XLA's fusions of several results do not support numbers of 4 bits; floats of one byte are left out with them.
     """
     dtypes = [x.aval.dtype for x in (*eqn.invars, *eqn.outvars)]
     if any([is_sub_byte(dtype) or (dtype.itemsize == 1 and is_float(dtype)) for dtype in dtypes]):
@@ -126,7 +127,7 @@ def _is_elementwise(eqn: Eqn) -> bool:
 
 @cached_on_jaxpr
 def _most_waiting(jaxpr: Jaxpr) -> int:
-    """How many values of the largest size are computed and still to be read, where they are the most."""
+    """How many values of the largest size are computed and still to be read, at the point where that is the most."""
     largest = max([1, *[num_bytes(v.aval) for eqn in jaxpr.eqns for v in eqn.outvars]])
     waiting = max(crossing_bytes(jaxpr, last_uses(jaxpr))) // largest
     return max([waiting, *[_most_waiting(inner) for eqn in jaxpr.eqns for inner in eqn.jaxprs]])
@@ -134,15 +135,15 @@ def _most_waiting(jaxpr: Jaxpr) -> int:
 
 @cached_on_jaxpr
 def _has_small_arrays(jaxpr: Jaxpr, plain: int) -> bool:
-    """Whether all arrays have at most `SMALL` elements, or `plain`, for what gains nothing by copies."""
+    """Whether all arrays have at most `SMALL` elements, or at most `plain` where copies gain nothing."""
     return all([_is_of_small_arrays(eqn, plain) for eqn in jaxpr.eqns])
 
 
 def _is_of_small_arrays(eqn: Eqn, plain: int) -> bool:
-    """Whether what XLA makes of an equation works on small arrays only. A library computes contractions.
+    """Whether the loops that XLA writes for an equation go over small arrays only.
 
-    It computes convolutions, too, but in one order of axes, which loops of XLA's bring about; so they do for products
-    of arrays of more axes.
+    Products of matrices and convolutions are computed by a library, which takes the axes in one order only: loops of
+    XLA's bring them into that order.
     """
     is_one_function = eqn.primitive is one_function_p or (eqn.primitive in _LOOPS and is_small(eqn))
     multiplications = sum(map(_multiplications, eqn.jaxprs))
@@ -165,7 +166,7 @@ def _is_of_small_arrays(eqn: Eqn, plain: int) -> bool:
 
 @cached_on_jaxpr
 def _is_stencil(jaxpr: Jaxpr) -> bool:
-    """Whether it joins or pads rows of many elements, or filters them, as a step does that reads its neighbours."""
+    """Whether it joins, pads or filters rows of many elements, as steps do in which elements read their neighbours."""
     here = [eqn for eqn in jaxpr.eqns if _extends_rows(eqn) or _filters(eqn)]
     return any([not _is_at_most(STENCIL - 1, eqn.outvars[0]) for eqn in here]) or any(
         [_is_stencil(inner) for eqn in jaxpr.eqns for inner in eqn.jaxprs]
@@ -176,10 +177,8 @@ def _filters(eqn: Eqn) -> bool:
     """Whether it is a convolution of one feature, which is a sum of shifted images."""
     if eqn.primitive is not conv_general_dilated_p:
         return False
-    window, (out_features, in_features, *_) = (
-        eqn.invars[1].aval.shape,
-        eqn.params["dimension_numbers"].rhs_spec,
-    )
+    window = eqn.invars[1].aval.shape
+    out_features, in_features, *_ = eqn.params["dimension_numbers"].rhs_spec
     return window[out_features] == window[in_features] == 1
 
 
@@ -215,7 +214,7 @@ def _multiplications(jaxpr: Jaxpr) -> int:
 
 
 def _is_at_most(limit: int, x: Any) -> bool:
-    """The size of an array inside a padded call may have names: such an array does not count as small."""
+    """Whether `x` has at most so many elements; not where its size has names, as inside a padded call."""
     size = x.aval.physical.size
     return type(size) is int and size <= limit
 
@@ -235,7 +234,7 @@ def _has_many_short_rows(x: Any) -> bool:
 
 
 def _moved_operands(eqn: Eqn) -> list[Any]:
-    """The operands of a product that are neither batch, free, summed axes in this order, nor batch, summed, free."""
+    """The operands of a product whose axes are neither in the order batch, free, summed nor batch, summed, free."""
     contract, batch = eqn.params["dimension_numbers"]
     found: list[Any] = []
     for x, summed, leading in zip(eqn.invars, contract, batch, strict=True):
@@ -248,7 +247,7 @@ def _moved_operands(eqn: Eqn) -> list[Any]:
 def _is_plain(eqn: Eqn) -> bool:
     """Whether the loops of an equation are as fast where LLVM leaves them as they are.
 
-    Those of counts, which are sums of integers, and of padded and joined rows are not.
+    The loops of sums of integers (counts), and those of padded and joined rows, are not.
     """
     primitive = eqn.primitive
     if primitive is reduce_sum_p:

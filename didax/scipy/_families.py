@@ -161,9 +161,9 @@ def wofz(z: ArrayLike) -> Array:
 def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     """Return the Bessel functions J_0(z), ..., J_v(z) along a new first axis.
 
-    For |z| > max(25, v) by Hankel's expansions of J_0 and J_1 (DLMF 10.17.3) and the recurrence upwards, for smaller z
-    by Miller's recurrence downwards (DLMF 3.6); low orders of float32 numbers by `primitives/bessel.py`. `n_iter`, the
-    number of its steps in JAX, is accepted.
+    For |z| > max(25, v) they are computed by Hankel's expansions of J_0 and J_1 (DLMF 10.17.3) and the recurrence
+    upwards, for smaller z by Miller's recurrence downwards (DLMF 3.6), and low orders of float32 numbers by
+    `primitives/bessel.py`. `n_iter`, the number of steps of JAX's recurrence, is accepted and not needed.
 
     >>> from didax.scipy import special
     >>> special.bessel_jn(0.0, v=1)
@@ -212,8 +212,9 @@ def _bessel_jvp(order: int, primals: Any, tangents: Any) -> Any:
 
 
 def _downwards(x: Any, order: int, limit: int) -> Any:
-    """Miller: from a tiny number far above, normalised by J_0 + 2 J_2 + 2 J_4 + ... = 1; rescaled before it
-    overflows.
+    """Miller's recurrence from a tiny number at a far higher order, normalised by J_0 + 2 J_2 + 2 J_4 + ... = 1.
+
+    It is rescaled before it overflows.
     """
     start = limit + 20 + int(6 * limit ** (1 / 2))
     positions = np.arange(order + 1).reshape(-1, *[1] * x.ndim)
@@ -314,12 +315,12 @@ def _largest(degree: Any) -> int:
 def _normalised_legendre(n: Any, m: Any, theta: Any, n_max: int) -> Any:
     """P_n^m(cos(theta)) sqrt((2n + 1) / 4 pi (n - m)! / (n + m)!), degree by degree (DLMF 14.10.3)."""
     x, sin = dnp.cos(theta), dnp.sin(theta)
-    # sqrt(1 - x^2), also where theta is no polar angle, which the number next to pi still is.
+    # sqrt(1 - x^2), which is -sin where theta is not between 0 and pi. The float next to pi counts as pi.
     sin = dnp.where(sin < -4 * float(dtypes.finfo(sin.dtype).eps), -sin, sin)
     order = m.astype(theta.dtype)
 
     def step(k: Any, state: Any) -> Any:
-        # Of the degrees k - 2 and k - 1; below degree m, `here` is that of order k - 1.
+        # `before` and `here` belong to the degrees k - 2 and k - 1; up to k = m, `here` has the order k - 1 as well.
         before, here, out = state
         k = dnp.asarray(k)
         degree = k.astype(theta.dtype)

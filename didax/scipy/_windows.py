@@ -1,7 +1,7 @@
 """Windows for spectra, by the names and parameters of `scipy.signal.get_window`: periodic ones, for Fourier transforms.
 
-The samples are NumPy's: a window is known when a program is written. n counts the samples from 0 on, and N is their
-number, the period.
+NumPy computes the samples, because a window is known when a program is written. n counts the samples from 0 on, and N
+is their number, the period.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _tukey(n: Samples, size: int, share: float = 0.5) -> Samples:
     return np.where(edge < share / 2, 0.5 - 0.5 * np.cos(2 * np.pi * edge / share), 1.0)
 
 
-# A periodic window is a symmetric one of one sample more, whose last sample is left out.
+# A periodic window is a symmetric window with one sample more, whose last sample is left out.
 
 
 def _chebwin(n: Samples, size: int, attenuation: float) -> Samples:
@@ -66,8 +66,8 @@ def _chebwin(n: Samples, size: int, attenuation: float) -> Samples:
     x = beta * np.cos(np.pi * k / count)
     outside = np.where(x < 0, (-1.0) ** size, 1) * np.cosh(size * np.arccosh(np.maximum(abs(x), 1)))
     spectrum = np.where(abs(x) > 1, outside, np.cos(size * np.arccos(np.clip(x, -1, 1))))
-    found = np.fft.fft(spectrum * np.exp(1j * np.pi * k * size / count)).real
-    return (found / found.max())[:size]
+    window = np.fft.fft(spectrum * np.exp(1j * np.pi * k * size / count)).real
+    return (window / window.max())[:size]
 
 
 def _taylor(n: Samples, size: int, nbar: int = 4, sll: float = 30, norm: bool = True) -> Samples:
@@ -79,8 +79,8 @@ def _taylor(n: Samples, size: int, nbar: int = 4, sll: float = 30, norm: bool = 
     others = np.where(m[:, None] == m, 1, 1 - m[:, None] ** 2 / m**2)
     weights = -((-1.0) ** m) * zeros.prod(1) / others.prod(1)
     centred = n - size / 2
-    found = 1 + np.cos(2 * np.pi * np.outer(centred, m) / (size + 1)) @ weights
-    return found / (1 + weights.sum()) if norm else found
+    window = 1 + np.cos(2 * np.pi * np.outer(centred, m) / (size + 1)) @ weights
+    return window / (1 + weights.sum()) if norm else window
 
 
 def _dpss(n: Samples, size: int, half_bandwidth: float) -> Samples:
@@ -95,9 +95,9 @@ def _dpss(n: Samples, size: int, half_bandwidth: float) -> Samples:
     diagonal = ((count - 1 - 2 * np.arange(count)) / 2) ** 2 * np.cos(2 * np.pi * half_bandwidth / count)
     k = np.arange(1, count)
     _, vectors = eigh_tridiagonal(diagonal, k * (count - k) / 2, select="i", select_range=(size, size))
-    found = abs(vectors[:, 0])  # the first eigenvector has no sign change
-    found = found / found.max()
-    return (found * (count**2 / (count**2 + half_bandwidth) if count % 2 == 0 else 1))[:size]
+    window = abs(vectors[:, 0])  # the first eigenvector has no sign change
+    window = window / window.max()
+    return (window * (count**2 / (count**2 + half_bandwidth) if count % 2 == 0 else 1))[:size]
 
 
 # The least and the largest number of parameters, and the formula.
@@ -127,7 +127,7 @@ _ALIASES = {"rect": "boxcar", "rectangular": "boxcar", "ones": "boxcar", "triang
 
 
 def samples(name: str, window: Any, length: int) -> Samples:
-    """The samples of a window for `name`, the function: by the window's name, its parameters behind it in a tuple."""
+    """The samples of a window: its name, or a tuple of its name and parameters. Errors name the function `name`."""
     if isinstance(window, float):
         window = ("kaiser", window)
     kind, *parameters = window if isinstance(window, tuple) and window else (window,)

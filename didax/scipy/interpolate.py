@@ -2,8 +2,9 @@
 
     f(x) = sum of weight * sample over the corners of the cell that holds x
 
-The points of each axis strictly ascend or descend, as in SciPy; they are looked at where their values are known. The
-interpolant is differentiable by the samples, the points and x. Read next: `ndimage.py`, for grids of whole numbers.
+The points of each axis strictly ascend or descend, as in SciPy; this is checked where their values are known. The
+interpolant has derivatives with respect to the samples, the points and x. Read next: `ndimage.py`, for grids of whole
+numbers.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ if not TYPE_CHECKING:
 
 
 class RegularGridInterpolator:
-    """A function of d variables from its values on a grid, "linear" along each axis or that of the "nearest" point.
+    """A function of d variables from its values on a grid: "linear" along each axis, or that at the "nearest" point.
 
-    `points` are d ascending vectors, or descending ones that are known, and `values` an array of shape (m1, ..., md,
-    ...), whose further axes are kept. ValueError for known points in another order.
-    Outside of the grid the function is `fill_value`, or continued (None). With `bounds_error` points outside raise a
+    `points` are d ascending vectors, or descending ones whose values are known, and `values` is an array of shape
+    (m1, ..., md, ...), whose further axes are kept. ValueError for known points in another order.
+    Outside the grid the function is `fill_value`, or continued (None). With `bounds_error` points outside raise a
     ValueError; traced points, which may be outside, raise a ConcretizationTypeError.
 
     >>> from didax.scipy.interpolate import RegularGridInterpolator
@@ -78,7 +79,7 @@ class RegularGridInterpolator:
         method = self.method if method is None else method
         _check_method(method)
         at = self._points(xi)
-        found = []
+        cells = []
         outside: Any = False
         missing: Any = False
         for i, grid in enumerate(self.grid):
@@ -88,10 +89,10 @@ class RegularGridInterpolator:
             cell = dnp.clip(dnp.searchsorted(grid, x, side="right") - 1, 0, max(grid.shape[0] - 2, 0))
             after = dnp.minimum(cell + 1, grid.shape[0] - 1)
             width = grid[after] - grid[cell]
-            found.append((cell, after, (x - grid[cell]) / dnp.where(width == 0, 1, width)))
+            cells.append((cell, after, (x - grid[cell]) / dnp.where(width == 0, 1, width)))
         if self.bounds_error:
             _check_inside(at, outside)
-        out = self._linear(found) if method == "linear" else self._nearest(found)
+        out = self._linear(cells) if method == "linear" else self._nearest(cells)
         more = (1,) * (out.ndim - at.ndim + 1)
         out = dnp.where(missing.reshape(missing.shape + more), math.nan, out)
         if self.fill_value is None:
@@ -115,22 +116,22 @@ class RegularGridInterpolator:
             raise ArgumentError(message(rule, f"xi: {at.aval}", fix=fix))
         return at
 
-    def _linear(self, found: Any) -> Any:
+    def _linear(self, cells: Any) -> Any:
         total: Any = 0
-        for corner in itertools.product((0, 1), repeat=len(found)):
+        for corner in itertools.product((0, 1), repeat=len(cells)):
             index = tuple(
-                cell if side == 0 else after for side, (cell, after, _) in zip(corner, found, strict=True)
+                cell if side == 0 else after for side, (cell, after, _) in zip(corner, cells, strict=True)
             )
             weight: Any = 1
-            for side, (_, _, share) in zip(corner, found, strict=True):
+            for side, (_, _, share) in zip(corner, cells, strict=True):
                 weight = weight * (share if side else 1 - share)
             value = self.values[index]
             weight = weight.reshape(*weight.shape, *[1] * (value.ndim - weight.ndim))
             total = total + weight * value
         return total
 
-    def _nearest(self, found: Any) -> Any:
-        return self.values[tuple(dnp.where(share <= 0.5, cell, after) for cell, after, share in found)]
+    def _nearest(self, cells: Any) -> Any:
+        return self.values[tuple(dnp.where(share <= 0.5, cell, after) for cell, after, share in cells)]
 
 
 def _check_method(method: Any) -> None:
@@ -138,7 +139,7 @@ def _check_method(method: Any) -> None:
 
 
 def _is_ascending(points: Array, axis: int) -> bool:
-    """Whether the points ascend; those that are traced are taken to. ValueError if they neither ascend nor descend."""
+    """Whether the points ascend, as traced ones are taken to do. ValueError if they neither ascend nor descend."""
     try:
         steps: Any = np.diff(np.asarray(points))
     except ConcretizationTypeError:

@@ -71,7 +71,7 @@ def minimize(
     tol: float | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> OptimizeResults:
-    """Return a local minimum of `fun(x, *args)`, a scalar function of a vector, from `x0` on.
+    """Return a local minimum of `fun(x, *args)`, a scalar function of a vector, searched from `x0` on.
 
     The `method` is "BFGS" or "l-bfgs-experimental-do-not-rely-on-this". It ends where the `norm` of the gradient is
     below `gtol` (`tol`), after `maxiter` iterations, or where a line search fails.
@@ -109,8 +109,7 @@ def minimize(
             message(rule, f"maxcor: {chosen['maxcor']!r}", fix="Choose maxcor of at least 1.")
         )
     evaluate = value_and_grad(functools.wraps(fun)(lambda x: fun(x, *args)))  # so that errors name the user's
-    out = _descend(evaluate, x, kind == "bfgs", chosen)
-    return out
+    return _descend(evaluate, x, kind == "bfgs", chosen)
 
 
 class _State(NamedTuple):
@@ -203,7 +202,7 @@ def _updated(memory: Any, step: Any, change: Any, whole: bool, k: Any) -> Any:
 
 
 def _two_loops(memory: _Memory, g: Any) -> Any:
-    """H g by the steps, from the newest to the oldest and back."""
+    """H g from the remembered steps, from the newest to the oldest and back."""
     length = memory.inverse.shape[0]
 
     def down(i: Any, state: Any) -> Any:
@@ -239,8 +238,9 @@ class _Search(NamedTuple):
 
 
 def _line_search(evaluate: Any, x: Any, p: Any, f0: Any, g0: Any, most: int) -> _Search:
-    """A step with f(a) <= f(0) + 1e-4 a f'(0) and |f'(a)| <= 0.9 |f'(0)|: the step grows until it is bracketed, then
-    the bracket shrinks around the minimum of a parabola.
+    """A step with f(a) <= f(0) + 1e-4 a f'(0) and |f'(a)| <= 0.9 |f'(0)|.
+
+    The step grows until a minimum is bracketed, then the bracket shrinks around the minimum of a parabola.
     """
     slope0 = g0 @ p
     zero, false = dnp.zeros((), x.dtype), dnp.asarray(False)
@@ -256,7 +256,7 @@ def _line_search(evaluate: Any, x: Any, p: Any, f0: Any, g0: Any, most: int) -> 
         too_high = ~(f <= f0 + c1 * a * slope0 + rounding) | ((s.evaluations > 0) & (f >= s.f_low + rounding))
         flat = abs(slope) <= -c2 * slope0
         done = ~too_high & flat
-        # the new point becomes the high end, or the low end, from which the function descends into the bracket
+        # The new point becomes the high end, or the low end, from which the function descends into the bracket.
         turned = slope * dnp.where(s.bracketed, s.high - s.low, 1) >= 0
         high = dnp.where(too_high, a, dnp.where(turned, s.low, s.high))
         f_high = dnp.where(too_high, f, dnp.where(turned, s.f_low, s.f_high))
@@ -269,7 +269,7 @@ def _line_search(evaluate: Any, x: Any, p: Any, f0: Any, g0: Any, most: int) -> 
 
     start = _Search(zero, f0, g0, false, false, false, zero, f0, slope0, zero, f0, dnp.asarray(0))
     last = while_loop(lambda s: ~s.done & (s.evaluations < most), step, start)
-    lower = dnp.isfinite(last.f) & (last.f < f0)  # not all that was asked for, and better than nothing
+    lower = dnp.isfinite(last.f) & (last.f < f0)  # less than was asked for, but better than nothing
     return last._replace(failed=~last.done & ~lower)
 
 

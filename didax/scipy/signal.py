@@ -3,11 +3,11 @@
     convolve, correlate, fftconvolve, convolve2d, correlate2d    of arrays of any rank; of matrices with a boundary
     stft, istft      transforms of windowed segments, and the signal from them
     welch, csd       the average power of segments by frequency, of one signal or between two
-    detrend          less the mean or a line
+    detrend          data less their mean or a line
 
-Of the full convolution of lengths m and n, m + n - 1, the mode "same" keeps m elements at its centre and "valid"
-those for which one operand is inside of the other. Segments have the length `nperseg` and overlap by `noverlap`;
-SciPy's documentation of the functions defines the scalings.
+Of the m + n - 1 elements of a full convolution of lengths m and n, the mode "same" keeps m at the centre, and "valid"
+those for which one operand lies inside the other. Segments have the length `nperseg` and overlap by `noverlap`; SciPy's
+documentation of the functions defines the scalings.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _kept(mode: str, m: int, n: int) -> tuple[int, int]:
 
 
 def _check_valid(name: str, x: Any, y: Any, mode: str, along: Sequence[int] | None = None) -> None:
-    """In mode 'valid' one operand has to lie within the other, along all axes or those that are convolved."""
+    """ArgumentError unless, in mode 'valid', one operand lies within the other, `along` some axes or along all."""
     check_choice(name, "mode", mode, "full", "same", "valid")
     pairs = [(x.shape[a], y.shape[a]) for a in (range(x.ndim) if along is None else along)]
     if mode == "valid" and any(m < n for m, n in pairs) and any(m > n for m, n in pairs):
@@ -81,7 +81,7 @@ def _check_valid(name: str, x: Any, y: Any, mode: str, along: Sequence[int] | No
 
 
 def _check_empty(name: str, x: Any, y: Any, mode: str, along: Sequence[int]) -> None:
-    """A convolution with an array without elements is zero wherever the mode says that it has elements."""
+    """ArgumentError where the mode asks for more elements than the convolution with an empty array has."""
     for axis in along:
         m, n = x.shape[axis], y.shape[axis]
         start, length = _kept(mode, m, n)
@@ -96,7 +96,7 @@ def _flipped(y: Any) -> Any:
 
 
 def _convolved(name: str, x: Array, y: Array, mode: str, precision: Any) -> Array:
-    """The convolution, whose padding is such that only the wanted elements are computed."""
+    """The convolution, padded so that only the wanted elements are computed."""
     _check_valid(name, x, y, mode)
     padding = []
     for m, n in zip(x.shape, y.shape, strict=True):
@@ -316,8 +316,13 @@ def _extended(name: str, x: Any, boundary: Any, width: int) -> Any:
     return dnp.concatenate([left, x, right], -1)
 
 
+def _with_zeros(x: Any, count: int) -> Any:
+    """The signal with so many zeros after it."""
+    return dnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, count)])
+
+
 def _framed(x: Any, size: int, step: int) -> Any:
-    """The segments of the last axis, one a row."""
+    """The segments of the last axis, one in each row."""
     count = (x.shape[-1] - size) // step + 1
     return x[..., np.arange(count)[:, None] * step + np.arange(size)]
 
@@ -338,12 +343,12 @@ def _spectrum(
     check_choice(name, "scaling", scaling, "density", "spectrum", "psd")
     signals = [_samples_last(name, v, axis) for v in ([x] if y is None else [x, y])]
     length = max(v.shape[-1] for v in signals)
-    signals = [dnp.pad(v, [(0, 0)] * (v.ndim - 1) + [(0, length - v.shape[-1])]) for v in signals]
+    signals = [_with_zeros(v, length - v.shape[-1]) for v in signals]
     values, size, step, transform = _segments(name, window, nperseg, noverlap, nfft, length)
     signals = [_extended(name, v, boundary, size // 2) for v in signals]
     if padded:
         more = -(signals[0].shape[-1] - size) % step % size
-        signals = [dnp.pad(v, [(0, 0)] * (v.ndim - 1) + [(0, more)]) for v in signals]
+        signals = [_with_zeros(v, more) for v in signals]
     dtype = dnp.promote_types(signals[0].dtype, "float32")
     real = dtypes.real_dtype(dtype)
     w = dnp.asarray(values).astype(dtype if dtypes.is_complex(dnp.asarray(values).dtype) else real)
@@ -368,7 +373,7 @@ def _spectrum(
         result = found[0] * dnp.sqrt(scale).astype(found[0].dtype)
     frequencies = (dnp.fft.rfftfreq if onesided else dnp.fft.fftfreq)(transform, 1 / fs, dtype=real)
     count = result.shape[-2]
-    times = (np.arange(count) * step + size / 2 - (0 if boundary is None else size / 2)) / 1.0
+    times = np.arange(count) * step + (size / 2 if boundary is None else 0.0)  # the middle of each segment
     return frequencies, dnp.asarray(times, real) / fs, dnp.swapaxes(result, -1, -2)
 
 
@@ -380,7 +385,7 @@ def _nothing(shape: tuple[int, ...], dtype: Any) -> tuple[Array, Array, Array]:
 
 
 def _shape_of_none(name: str, signals: Sequence[Array], axis: int) -> tuple[int, ...]:
-    """The shape that signals broadcast to, of which one has no elements: along `axis` the shorter one counts."""
+    """The shape that signals broadcast to where one has no elements: along `axis` the shorter one counts."""
     moved = [_samples_last(name, v, axis).shape for v in signals]
     batch = broadcast_shapes(name, [shape[:-1] for shape in moved])
     place = axis % (len(batch) + 1)
@@ -509,7 +514,7 @@ def _mean_power(
 
 
 def _averaged(p: Any, average: str) -> Any:
-    """Over the last axis; a median divided by its bias, that of the median of exponential numbers."""
+    """The mean or median over the last axis; a median is divided by its bias for exponentially distributed numbers."""
     count = p.shape[-1]
     if count == 1 or average == "mean":
         return p.mean(-1)

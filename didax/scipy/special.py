@@ -200,8 +200,8 @@ _zeta = _function("zeta", 2, "", _gamma.zeta)
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     """Return the sum of 1 / (k + q)^x over k >= 0, for x > 1; differentiable by both.
 
-    Without q this is Riemann's zeta function, for which q = 1. Below 1, where the sum does not end, it is NaN, with its
-    derivatives: it is not continued there, as SciPy does for Riemann's alone.
+    Without q this is Riemann's zeta function, for which q = 1. Below 1, where the sum does not converge, the function
+    and its derivatives are NaN. It is not continued there; SciPy continues Riemann's function only.
 
     >>> from didax.scipy import special
     >>> round(float(special.zeta(2.0)) * 6 / math.pi**2, 5)

@@ -1,4 +1,4 @@
-"""What the processes of a job tell each other, by the key-value store and the barriers of XLA's distributed runtime.
+"""What the processes of a job tell each other, through the key-value store and barriers of XLA's distributed runtime.
 
     agree(job, text, processes)            all stage the same program, or each is told the first difference
     barrier(job, "saved", processes)       all have come here
@@ -19,7 +19,7 @@ from didax.core.job import Job
 from didax.xla.client import xe
 
 NEVER = 10**6  # seconds
-_SLICE = 500  # milliseconds of a wait inside of XLA
+_SLICE = 500  # milliseconds that one wait inside XLA lasts at most
 
 
 class StoreJob(Job):
@@ -33,7 +33,7 @@ class StoreJob(Job):
         self._meetings: dict[Any, int] = {}
 
     def meeting(self, purpose: str, processes: Sequence[int]) -> str:
-        """A name for the next meeting of these processes for a purpose: the same in each of them, and never again."""
+        """A name for the next meeting of these processes for a purpose: the same in each, and never used again."""
         key = purpose, tuple(processes)
         self._meetings[key] = self._meetings.get(key, -1) + 1
         group = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
@@ -88,7 +88,7 @@ def others_differ(
 ) -> dict[int, bytes]:
     """The value of the first of these processes, and of the next one that has another; nothing where all have the same.
 
-    All learn it, at the same time. `what` tells in an error what this process waits at.
+    All learn it, at the same time. `what` says in an error what this process waits for.
     """
     name, leader = job.meeting(purpose, processes), processes[0]
     digest = hashlib.sha256(value).digest()
@@ -120,7 +120,7 @@ def others_differ(
 
 
 def told_by_all(job: StoreJob, purpose: str, words: str) -> list[str]:
-    """What each process of the job has to say, in all of them. Nobody goes on before all have heard it."""
+    """What each process of the job has to say, told to all of them. No process goes on before all have heard it."""
     everyone = range(job.count)
     name = job.meeting(purpose, everyone)
     job.tell(f"{name}/{job.index}", words.encode())
@@ -135,7 +135,7 @@ def told_by_all(job: StoreJob, purpose: str, words: str) -> list[str]:
 def agree(job: StoreJob, text: str, processes: Sequence[int]) -> None:
     """Return when each of these processes has come to this program; DistributedError in each if one has another.
 
-    What they have agreed upon once, they do not ask again.
+    Programs that they have agreed upon once are not compared again.
     """
     key = hashlib.sha256(f"{processes}\0{text}".encode()).digest()
     if key in job.agreed:

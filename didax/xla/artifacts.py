@@ -19,7 +19,7 @@ from didax.xla.text import tensor_type
 
 
 def serialize_module(text: str) -> bytes:
-    """A module as a portable artifact, which jaxlibs of the last weeks and all later ones of half a year read."""
+    """A module as a portable artifact, which jaxlibs of the last four weeks and of the next six months read."""
     from didax.xla.client import xe  # pyright: ignore[reportAttributeAccessIssue]
 
     stablehlo = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
@@ -44,7 +44,7 @@ def module_text(artifact: bytes) -> str:
 
 
 def refined_text(text: str, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]) -> str:
-    """The module for arguments of these types, of one whose types leave dimensions open (`tensor<?x3xf32>`).
+    """A module whose types leave dimensions open (`tensor<?x3xf32>`), refined for arguments of these types.
 
     Raises what XLA raises where the module asserts other shapes.
     """
@@ -129,7 +129,7 @@ class ArtifactFunctions:
     """The functions of a module under names of their own, all private: `main` is the name of its main function.
 
     `wide_index` is for modules of several platforms, which take the number of the platform first: as int64 where JAX
-    wrote them with 64-bit numbers. `meshes` are those that the text names, and does not declare.
+    wrote them with 64-bit numbers. `meshes` are those that the text names; it does not declare them.
     """
 
     def __init__(self, text: str):
@@ -167,7 +167,7 @@ class ArtifactFunctions:
         ]
 
     def with_meshes(self, names: Iterable[str], channel: Callable[[], str]) -> str:
-        """The text, with these names for its meshes, and with channels of communication that no other part has."""
+        """The text with these names for its meshes, and with channels of communication of its own."""
         return _CHANNEL.sub(lambda _: channel(), self._renamed(self.text, names))
 
     def _renamed(self, text: str, names: Iterable[str]) -> str:
@@ -176,7 +176,7 @@ class ArtifactFunctions:
 
     @functools.cached_property
     def on_one_device(self) -> str:
-        """The text without what it says of one device, on which all lies anyway; a `shard_map` keeps its mesh."""
+        """The text for one device, without shardings, as everything lies there anyway; a `shard_map` keeps its mesh."""
         text = _CONSTRAINT.sub(r"stablehlo.convert \1 :", _ANNOTATIONS.sub("", self.text))
         if "sdy." not in text:
             return text

@@ -35,7 +35,7 @@ _ALIAS = xe.HostBufferSemantics.ZERO_COPY
 
 
 def to_device(value: Any, aval: ShapedArray, device: Any = None, copy: bool = False) -> Any:
-    """A device buffer with the contents of a NumPy array or a scalar; with `copy` the array may be written to after."""
+    """A device buffer with the contents of a NumPy array or a scalar; with `copy` the array may be changed later."""
     started = backend()
     device = started.default_device if device is None else device
     aval = aval.physical
@@ -49,7 +49,7 @@ def put(
     array: np.ndarray[Any, Any], aval: ShapedArray, client: Backend, device: Any, copy: bool = False
 ) -> Any:
     """A buffer on a device of a client with the contents of an array of that type."""
-    # A small array is copied at once: its buffer is ready when the program starts, which then runs without waiting.
+    # A small array is copied at once: then its buffer is ready when a program starts, and the program need not wait.
     semantics = _COPY_NOW if copy or array.nbytes <= _SMALL else _ALIAS
     sharding = client.shardings[device]
     return xe.batched_device_put(
@@ -65,7 +65,7 @@ def copying(aval: ShapedArray) -> tuple[Any, ...]:
 
 
 def is_staged(aval: ShapedArray) -> bool:
-    """Whether arrays of this type are written into buffers that are there: small ones of a CPU."""
+    """Whether arrays of this type are written into existing buffers: small ones on a CPU."""
     return 0 < aval.size * aval.dtype.itemsize <= _SMALL and reads_in_place(aval)
 
 
@@ -99,7 +99,7 @@ def to_host(buffer: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
     wait(buffer)
     if reads_in_place(aval):
         native = aval.dtype.char in _NATIVE and aval.dtype.isbuiltin == 1
-        return np.asarray(buffer) if native else view_of_buffer(buffer)  # XLA knows of both
+        return np.asarray(buffer) if native else view_of_buffer(buffer)  # XLA knows of both kinds of views
     # jaxlib's own reader: unpacks dtypes narrower than a byte and copies from accelerators. Its first call imports jax
     # with jaxlib 0.10, where jax is installed.
     read = getattr(buffer, "_to_np_array_did_copy", None) or buffer._single_device_array_to_np_array_did_copy
@@ -107,12 +107,12 @@ def to_host(buffer: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
 
 
 def wait(buffer: Any) -> None:
-    """Wait until the contents of a buffer are there; the handler of a signal may end that."""
+    """Wait until the contents of a buffer are there; the handler of a signal may end the wait."""
     if job.current is not None:
         return job.current.wait_until_ready(buffer)
-    if is_forked() and not buffer.is_ready():  # nobody computes them here
+    if is_forked() and not buffer.is_ready():  # nobody computes the contents here
         raise forked(backend())
-    buffer.block_until_ready()  # raises what went wrong, if the program has failed by now as well
+    buffer.block_until_ready()  # raises the error of the program, even of one that has failed already
 
 
 def reads_in_place(aval: ShapedArray) -> bool:

@@ -35,7 +35,7 @@ from didax.core.process import after_fork, lock_for_forks
 from didax.xla.signals import fragile, raise_held, sound
 
 T = TypeVar("T")
-# What lets the other processes of a run know that a callback has failed here.
+# A function that lets the other processes of a run know that a callback has failed here.
 Tell = Callable[[BaseException], None]
 
 CPU_TARGET = "didax_python_callback"
@@ -130,8 +130,8 @@ def checked_results(
 ) -> list[np.ndarray[Any, Any]]:
     """The results of a callback as arrays of the declared types; TypeError or ValueError if the types differ.
 
-    Python scalars take the declared dtype. NumPy's 64-bit numbers also fit a declaration of the default width. What is
-    returned where nothing is declared is dropped: `update` of a progress bar says whether it has drawn.
+    Python scalars take the declared dtype. NumPy's 64-bit numbers also fit a declaration of the default width. Where
+    nothing is declared, what is returned is dropped: `update` of a progress bar returns whether it has drawn.
     """
     if not avals:
         return []
@@ -268,7 +268,7 @@ class Run:
     def call_once(self, index: int, arrays: Sequence[Any], caller: Caller) -> list[np.ndarray[Any, Any]]:
         """The results of a call that several devices come to, and that one of them makes; the others wait for it.
 
-        They do the same in the same order, so the n-th time that each of them comes to a callback is one call.
+        The devices do the same in the same order, so the n-th time that each of them comes to a callback is one call.
         """
         if not (caller.calls or self.callbacks[index].everywhere):
             return _nothing(self.callbacks[index])
@@ -335,14 +335,14 @@ def _dispatcher(index: int) -> Callable[..., Any]:
 
 
 # --- The handler of XLA's foreign function interface (CPU) ----------------------------------------
-# The structures of xla/ffi/api/c_api.h, up to the last field that is read. New fields are only ever added at the ends.
+# The structures of xla/ffi/api/c_api.h, each up to the last field that is read. New versions add fields at their ends.
 
 
 class _Extension(ctypes.Structure):
     _fields_ = (("size", ctypes.c_size_t), ("type", ctypes.c_int), ("next", ctypes.c_void_p))
 
 
-# What most of them begin with.
+# The first fields of most structures.
 _HEAD = (("size", ctypes.c_size_t), ("extension", ctypes.c_void_p))
 
 
@@ -439,7 +439,7 @@ def _handle(pointer: Any) -> int | None:
 def _answer(frame: _CallFrame) -> None:
     """Find the run and its callback, call the callback, and write its results where XLA wants them.
 
-    The run keeps every exception, so a signal handler may raise an exception only inside of `_call`.
+    The run keeps every exception, so a signal handler may raise an exception only inside `_call`.
     """
     number, *pointers = [frame.args.items[i].contents for i in range(frame.args.count)]
     run = _runs[ctypes.cast(number.data, ctypes.POINTER(ctypes.c_int64))[0]]
@@ -477,7 +477,7 @@ def _call(
     try:
         outs = run.call(index, arrays) if caller is None else run.call_once(index, arrays, caller)
     except BaseException as error:
-        if owners:  # so that no debugger reads memory that XLA uses again
+        if owners:  # so that no debugger reads memory that XLA has used again since
             traceback.clear_frames(error.__traceback__)
         raise
     _write(outs, results)
@@ -527,6 +527,14 @@ def _check_released(callback: HostCallback, owners: Sequence[Owner]) -> None:
         )
 
 
+def capsule_of(address: Any, name: bytes | None) -> Any:
+    """A capsule of Python's around the address of a C function."""
+    new_capsule = ctypes.pythonapi.PyCapsule_New
+    new_capsule.restype = ctypes.py_object
+    new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return new_capsule(address, name, None)
+
+
 _handler_type = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_CallFrame))
 _handler = _handler_type(_handle)  # lives as long as the process: XLA keeps its address
 _registered = False
@@ -540,10 +548,6 @@ def register_handler() -> None:
         if not _registered:
             from didax.xla.client import xe  # pyright: ignore[reportAttributeAccessIssue]
 
-            new_capsule = ctypes.pythonapi.PyCapsule_New
-            new_capsule.restype = ctypes.py_object
-            new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-            address = ctypes.cast(_handler, ctypes.c_void_p)
-            capsule = new_capsule(address, b"xla._CUSTOM_CALL_TARGET", None)
+            capsule = capsule_of(ctypes.cast(_handler, ctypes.c_void_p), b"xla._CUSTOM_CALL_TARGET")
             xe.register_custom_call_target(CPU_TARGET, capsule, "Host", api_version=1)
             _registered = True

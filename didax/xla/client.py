@@ -41,7 +41,7 @@ class Distributed(NamedTuple):
 
 
 class Backend:
-    """A client with its local devices and, per device, the sharding and device list XLA wants with every call."""
+    """A client with its local devices and, for each, the sharding and the device list that XLA wants with each call."""
 
     def __init__(self, client: Any, platform: str, processes: int = 1, c_api: Any = None):
         self.client = client
@@ -70,7 +70,7 @@ _REPLICATED = hlo.HloSharding.replicate()
 
 @Sharding.register
 class SingleDeviceSharding(xe.SingleDeviceSharding):
-    """An array on one device, in its memory or in one of the host's. ValueError for one that the device has not.
+    """An array on one device, in its memory or in one of the host's. ValueError for a memory that it does not have.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> place = dx.sharding.SingleDeviceSharding(dx.devices()[0])
@@ -132,7 +132,7 @@ class SingleDeviceSharding(xe.SingleDeviceSharding):
     addressable_devices_indices_map = devices_indices_map
 
     def is_equivalent_to(self, other: Any, ndim: int) -> bool:
-        """Whether an array with `ndim` axes lies on this device alone by the other sharding."""
+        """Whether the other sharding, too, puts an array with `ndim` axes on this device alone, in the same memory."""
         return other.device_set == self.device_set and other.memory_kind == self.memory_kind
 
     @property
@@ -246,7 +246,7 @@ _immediate: Backend | None = None
 def immediate_backend() -> Backend:
     """Where eager operations on a few numbers run on the CPU: on the calling thread, at once.
 
-    It is no client of programs that call Python, so no thread of it ever waits for a program that would need it.
+    It never runs programs that call Python, so no thread of it ever waits for a program that would need it.
     """
     global _immediate
     if _immediate is None:
@@ -257,17 +257,17 @@ def immediate_backend() -> Backend:
 
 
 def backend_of(device: Any) -> Backend:
-    """The backend that a device is of: the process's, or the one for operations on a few numbers."""
+    """The backend that a device belongs to: the process's, or the one for operations on a few numbers."""
     started = backend()
     return started if device in started.shardings else immediate_backend()
 
 
 @contextlib.contextmanager
 def _threads_beside(count: int) -> Generator[None]:
-    """A client that starts here has threads for what callbacks compute while `count` devices wait for these.
+    """In this block a client starts with threads for what callbacks compute while `count` devices wait for them.
 
-    Programs of several processes run on the one client that exchanges with the others, also those that call Python, and
-    there is no other way to tell the client.
+    Programs of several processes run on the one client that exchanges with the others, even those that call Python. The
+    client takes the number of its threads from the environment only.
     """
     before = os.environ.get("PJRT_NPROC")
     stated = before or os.environ.get("NPROC") or ""
@@ -312,7 +312,7 @@ def _start(
     raise RuntimeError(message("No platform is available.", f"platforms: {platforms!r}", fix="Add 'cpu'."))
 
 
-_CUDA_IF_ANY = "cuda?"  # the first choice where nobody chose: a GPU that cannot be used is no error
+_CUDA_IF_ANY = "cuda?"  # the first choice where nobody chose: a GPU that cannot be used is not an error
 
 
 def _cpu_client(num_devices: int, distributed: Distributed | None) -> Any:
@@ -353,7 +353,7 @@ def _cuda_client_if_any(
 
 
 def _warn_of_idle_gpu(reason: str, remedy: str) -> None:
-    """Say that arrays lie on the CPU, where the machine has an NVIDIA GPU that nobody decided to leave out."""
+    """Warn that arrays lie on the CPU, where the machine has an NVIDIA GPU that nobody decided to leave out."""
     if os.path.exists(_NVIDIA_DEVICE):
         fix = f"{remedy}, or set DIDAX_PLATFORMS=cpu where the CPU is meant."
         rule = "This machine has an NVIDIA GPU, which is not used: arrays lie on the CPU."
@@ -406,7 +406,7 @@ def _cuda_client(distributed: Distributed | None, local_device_ids: Sequence[int
     if not xe.pjrt_plugin_initialized("cuda"):
         xe.initialize_pjrt_plugin("cuda")
     _register_cuda_kernels(c_api, name.replace("xla_", "jax_") + "_plugin")
-    # Profiles have the kernels of the GPU, which the plugin measures.
+    # Profiles contain the kernels of the GPU, which only the plugin can measure.
     import_to_the_end("jaxlib._profiler").register_plugin_profiler(c_api)
     options = dict(xla_client.generate_pjrt_gpu_plugin_options())
     if distributed is not None:

@@ -1,6 +1,6 @@
 """The collectives of a compiled program: what devices exchange, how many bytes, how often, and for which line.
 
-XLA's partitioner writes them into the optimised program; here its text is read. What a device sends follows from the
+XLA's partitioner writes them into the optimised program, whose text is read here. What a device sends follows from the
 number n of bytes that it puts in, and the number g of devices in its group, for exchanges that send least:
 
     all_reduce             2 n (g - 1) / g      each part is summed on one device, and then sent to all
@@ -38,16 +38,15 @@ _KINDS = {
 
 
 def collectives_of(loaded: Any) -> list[Collective]:
-    """The collectives of an executable of XLA's, in the order of its text."""
+    """The collectives of XLA's executable, in the order of its text."""
     text = text_of(loaded)
-    partitions = (
-        int(found[1]) if (found := re.search(r"num_partitions=(\d+)", text[: text.find("\n")])) else 1
-    )
-    places, found = Places(text), computations(text)
-    times = _times(found)
+    stated = re.search(r"num_partitions=(\d+)", text[: text.find("\n")])
+    partitions = int(stated[1]) if stated else 1
+    places, bodies = Places(text), computations(text)
+    times = _times(bodies)
     return [
         _collective(op, kind, times[name], places, partitions)
-        for name, ops in found.items()
+        for name, ops in bodies.items()
         for op in ops
         if (kind := _kind(op)) is not None
     ]
@@ -60,10 +59,10 @@ def _kind(op: Instruction) -> str | None:
     return _KINDS.get(op.opcode.removesuffix("-start"))
 
 
-def _times(found: dict[str, list[Instruction]]) -> dict[str, int | None]:
+def _times(bodies: dict[str, list[Instruction]]) -> dict[str, int | None]:
     """How often each computation runs in a run of the program; None where that depends on values."""
     callers: dict[str, list[tuple[str, int | None]]] = defaultdict(list)
-    for caller, ops in found.items():
+    for caller, ops in bodies.items():
         for op in ops:
             for callee, count in calls(op):
                 callers[callee].append((caller, count))
@@ -76,7 +75,7 @@ def _times(found: dict[str, list[Instruction]]) -> dict[str, int | None]:
             counts[name] = sum(known) if known and len(known) == len(each) else None
         return counts[name]
 
-    return {name: times(name) for name in found}
+    return {name: times(name) for name in bodies}
 
 
 # --- One collective -------------------------------------------------------------------------------------------------
@@ -116,7 +115,7 @@ def _array_bytes(element: str, shape: tuple[int, ...]) -> int:
 
 
 def _result_bytes(op: Instruction, kind: str) -> int:
-    """What a device has afterwards. One that is waited for elsewhere returns what it was given first."""
+    """What a device has afterwards. A collective whose end is awaited elsewhere returns its operands first."""
     if not op.opcode.endswith("-start") or kind == "all_reduce":
         return _bytes(op.result)
     if kind == "collective_permute":

@@ -130,7 +130,7 @@ class PartitionedExecutable(Executable):
 def _as_stated(
     found: Sequence[NamedSharding], partition: Partition, in_ndims: Sequence[int], out_ndims: Sequence[int]
 ) -> list[NamedSharding]:
-    """The layouts of results in the user's words: as the program says it, or as one says it of an argument."""
+    """The layouts of results as the user wrote them: as the program states them, or as it states one of an argument."""
     laid_out = zip(partition.arguments, in_ndims, strict=True)
     arguments = [(s.on_device, n) for s, n in laid_out if s is not None]
     results = [None if s is None else s.on_device for s in partition.results or (None,) * len(out_ndims)]
@@ -247,9 +247,9 @@ class SharedExecutable(PartitionedExecutable):
 class SharedCallingExecutable(SharedExecutable):
     """A compiled program on devices of several processes that calls Python.
 
-    In a `shard_map` each process calls for its own devices. Calls on whole values are made by the process of the first
-    device, which the others get the results of. Where a callback fails, the program ends with other numbers in its
-    place, and every process whose results may depend on these raises an error.
+    In a `shard_map` each process calls for its own devices. A call on whole values is made by the process of the first
+    device, and the others get its results. Where a callback fails, the program goes on with other numbers in place of
+    its results, and every process whose results may depend on these numbers raises an error.
     """
 
     __slots__ = ("_callbacks",)
@@ -351,8 +351,7 @@ class CallingExecutable(Executable):
             whole = NamedSharding(partition.mesh, PartitionSpec())
             self.in_shardings = [sharding or whole for sharding in partition.arguments]
             self.out_shardings = [whole.update(memory_kind=kind) for kind in self._memories]
-        # The numbers of runs as device buffers, which programs take.
-        self._numbers: dict[tuple[Backend, int], Any] = {}
+        self._numbers: dict[tuple[Backend, int], Any] = {}  # the numbers of runs, as device buffers
         self.out_avals = tuple(out_avals)
         self.device = device
 
@@ -455,14 +454,14 @@ def compile_text(
     located: Callable[[], str] | None = None,
     anew: bool = False,
 ) -> Executable:
-    """Compile a module for one device, or for those of a partition, which comes with the types of the arguments.
+    """Compile a module for one device, or for those of a `partition`; then `in_avals` are the types of the arguments.
 
     A module that calls Python comes with its `callbacks`.
 
     `cheap` takes settings that compile three times as fast, for one operation on small arrays; on large arrays the
-    compiled code is several times slower. `options` are XLA debug options by name. `located` writes the same module
-    with names and lines of its operations, and is called if it has to be compiled: programs are known by what they
-    compute. With `anew` XLA compiles it, even if it is remembered.
+    compiled code is several times slower. `options` are XLA's options by name. `located` writes the same module with
+    names and lines of its operations. Only a module that XLA compiles needs them, as a program is remembered by what it
+    computes, so `located` is called only then. With `anew` XLA compiles the module even if it is remembered.
     """
     started = backend() if device is None else backend_of(device)
     device = started.default_device if device is None else device
@@ -475,7 +474,7 @@ def compile_text(
                 started, text, devices, flags, store, len(callbacks), partition is not None, located
             )
 
-        # programs that differ in their callbacks only are one: `Run` has the callbacks
+        # The key leaves the callbacks out, which belong to a `Run`: programs that differ in them only are one.
         return to_the_end(make) if anew else _remembered((text, devices, tuple(flags)), make)
 
     if partition is not None:
@@ -544,8 +543,8 @@ def serialized_text(
 ) -> Serialized:
     """The compiled program of a module as bytes.
 
-    Only a program that XLA has compiled in this process can be written: one that was read lacks its kernels when it is
-    written again. So the bytes are those on disk, or those of a program that is compiled now.
+    Only a program that XLA has compiled in this process can be written: one that was read from bytes lacks its kernels
+    when it is written again. So the bytes are those on disk, or those of a program that is compiled now.
     """
     started = backend()
     devices = partition.devices if partition else (device or started.default_device,)
@@ -597,7 +596,7 @@ def _made(key: Any, make: Callable[[], Any]) -> Any:
         # A finaliser may run in the middle of a compilation of its own thread.
         if other.thread != threading.get_ident():
             other.ended.wait()
-        # Where the other thread failed, this one fails with an error of its own.
+        # Where the other thread has failed, this one compiles itself, and raises an error of its own.
         return make() if other.loaded is None else other.loaded
     try:
         loaded = mine.loaded = make()
@@ -666,9 +665,9 @@ def _compile(
     elif num_callbacks:  # jaxlib's own handlers run only if they are given the functions
         given = {"host_callbacks": dispatchers(num_callbacks)}
     options = _options(devices, flags, partitioned)
-    on = xe.DeviceList(devices)
+    device_list = xe.DeviceList(devices)
     if store is None and not given:
-        return started.client.compile_and_load(located() if located else text, on, options)
+        return started.client.compile_and_load(located() if located else text, device_list, options)
     name = _fingerprint(text, devices, flags)
     saved = None
     if store is not None:
@@ -677,15 +676,15 @@ def _compile(
             saved = store.read(name)
     if saved is not None:
         with contextlib.suppress(Exception):  # a corrupt or foreign entry counts as a miss
-            loaded = started.client.deserialize_executable(saved, on, options, **given)
+            loaded = started.client.deserialize_executable(saved, device_list, options, **given)
             events.record(CACHE_HIT)
             return loaded
     if store is not None:
         events.record(CACHE_MISS)
-    loaded = started.client.compile_and_load(located() if located else text, on, options)
+    loaded = started.client.compile_and_load(located() if located else text, device_list, options)
     if given:
         saved = loaded.serialize()
-        loaded = started.client.deserialize_executable(saved, on, options, **given)
+        loaded = started.client.deserialize_executable(saved, device_list, options, **given)
     if store is not None:
         with contextlib.suppress(Exception):  # some programs cannot be serialized
             store.write(name, saved or loaded.serialize())
@@ -709,11 +708,11 @@ def _options(devices: tuple[Any, ...], flags: Sequence[tuple[str, Any]], partiti
         build.use_spmd_partitioning = build.use_shardy_partitioner = True
         build.allow_spmd_sharding_propagation_to_parameters = [True]
         build.allow_spmd_sharding_propagation_to_output = [True]
-    on = [name for name, value in flags if name in _BACKEND_OPTIONS and value]
-    return _with_backend_options(options, on) if on else options
+    switched_on = [name for name, value in flags if name in _BACKEND_OPTIONS and value]
+    return _with_backend_options(options, switched_on) if switched_on else options
 
 
-# Options of a compilation that are no flags of XLA's. jaxlib 0.11 has lost the two efforts: XLA refuses their names.
+# Options of a compilation that are not among XLA's flags. jaxlib 0.11 has no efforts: there XLA refuses their names.
 _BUILD_OPTIONS = frozenset(
     name
     for name in (
@@ -725,8 +724,8 @@ _BUILD_OPTIONS = frozenset(
     if hasattr(xe.ExecutableBuildOptions, name)
 )
 
-# Options of XLA's CPU backend that are no fields of its `DebugOptions`, but keys of a map there, which jaxlib lets
-# nobody set. The map is added as a protocol buffer: a message that comes twice is joined with itself.
+# Options of XLA's CPU backend that are not fields of its `DebugOptions`, but keys of a map there, which jaxlib gives no
+# way to set. So the map is appended to the serialized options: a protocol buffer merges a message that comes twice.
 _BACKEND_OPTIONS = frozenset({"xla_cpu_disable_loop_unrolling", "xla_cpu_use_multi_output_fusion"})
 _EXTRA_OPTIONS = 500  # the number of the map in `DebugOptions`
 
@@ -760,7 +759,7 @@ def clear_memory() -> None:
 
 @functools.cache
 def processor() -> str:
-    """The CPU's kind and features, of which compiled programs make use."""
+    """The CPU's kind and features, which compiled programs make use of."""
     features = ""
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as f:
         features = next((line for line in f if line.startswith(("flags", "Features"))), "")

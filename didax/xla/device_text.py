@@ -1,4 +1,4 @@
-"""Programs on several devices: how they are laid out, and what the text of their modules says of it.
+"""Programs on several devices: how they are laid out, and what the text of their modules says about that.
 
 `Partition` is the mesh of a program, with a sharding for each argument. `DeviceWriter` writes meshes, shardings in
 Shardy's words, groups of devices and numbers of channels into a module. `Collective` is an exchange between devices in
@@ -32,12 +32,12 @@ class Partition:
     mesh: Mesh
     arguments: tuple[NamedSharding | None, ...]
     meshes: tuple[Mesh, ...] = ()  # all that the program and its arguments name
-    results: tuple[NamedSharding | None, ...] = ()  # as the program says it
+    results: tuple[NamedSharding | None, ...] = ()  # where the program states them
     memories: tuple[str | None, ...] = ()  # of the results: kinds; None for that of the devices
 
     @property
     def is_one_device(self) -> bool:
-        """Whether the program runs on a device alone, which its arguments or results name."""
+        """Whether the program runs on one device only, which its arguments or results name."""
         return self.mesh.axis_names == ONE_DEVICE
 
     @property
@@ -59,7 +59,7 @@ class Manual(NamedTuple):
 
 
 class DeviceWriter:
-    """What the module of a program on several devices says of them: meshes, groups of devices, numbers of channels."""
+    """Writes what the module of a program on several devices says of them: meshes, groups, numbers of channels."""
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -145,18 +145,16 @@ class DeviceWriter:
         return ctx.emit(f"sdy.sharding_constraint {x} <{where}> : {x.type}", x.aval)
 
     def manual_sharding(self, mesh: Mesh, axes: Sequence[str], spec: PartitionSpec, ndim: int) -> str:
-        """The same for an operand or result of a `shard_map`: the partitioner decides on other axes than `axes`."""
-        opened = ", ?" if len(axes) < len(mesh.axis_names) else ""
+        """How an operand or result of a `shard_map` lies; along mesh axes other than `axes` the partitioner decides."""
+        opened = ["?"] if len(axes) < len(mesh.axis_names) else []
         entries = [*map(entry_names, spec), *[()] * (ndim - len(spec))]
-        dims = [
-            "{" + (", ".join(f'"{n}"' for n in names) + opened).removeprefix(", ") + "}" for names in entries
-        ]
+        dims = [f"{{{', '.join([*map(quoted_name, names), *opened])}}}" for names in entries]
         return f"<{self._split(mesh, dims)}>"
 
     def whole_computation(
         self, given: Sequence[Any], inner: Sequence[Any], returned: Sequence[Any], out_types: str, lines: str
     ) -> str:
-        """An operation that every device does on values that are whole, but for how a `shard_map` around it cuts them.
+        """An operation that every device does on whole values, or on the parts that a `shard_map` around it cuts.
 
         `inner` are the names of the values `given` within.
         """
@@ -172,7 +170,7 @@ class DeviceWriter:
         )
 
     def sharers(self) -> list[list[int]]:
-        """The groups of devices that have the same values here, as far as values are whole."""
+        """The groups of devices that have the same values here, where values are whole."""
         mesh, outer = self._surroundings()
         return self._groups(mesh, [name for name in mesh.axis_names if name not in outer])
 
@@ -214,7 +212,7 @@ class DeviceWriter:
         """The number of the running device, which has a meaning only where every axis is manual."""
         assert self.manual is not None
         mesh, axes = self.manual
-        left = ", ".join(f'"{name}"' for name in mesh.axis_names if name not in axes)
+        left = ", ".join(quoted_name(name) for name in mesh.axis_names if name not in axes)
         inner = ctx.region() if left else ctx
         number = inner.emit("stablehlo.partition_id : tensor<ui32>", UINT32)
         if not left:
@@ -298,7 +296,7 @@ def quoted_name(name: str) -> str:
 def _entry_text(entry: Any) -> str:
     if entry is PartitionSpec.UNCONSTRAINED:
         return "{?}"
-    return "{" + ", ".join(f'"{name}"' for name in entry_names(entry)) + "}"
+    return f"{{{', '.join(map(quoted_name, entry_names(entry)))}}}"
 
 
 Groups = tuple[tuple[int, ...], ...]
@@ -309,10 +307,10 @@ class Collective(NamedTuple):
 
     Attributes:
       kind: 'all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'collective_permute', ...
-      groups: the numbers of the devices that exchange with each other, in the order of the mesh; of a
+      groups: the numbers of the devices that exchange with each other, in the order of the mesh; for a
         collective_permute the pairs (from, to).
       operand_bytes, result_bytes: what a device puts in, and what it has afterwards.
-      bytes: what a device sends at least, each time; a ragged_all_to_all sends as much at most.
+      bytes: what a device sends at least, each time; for a ragged_all_to_all, what it sends at most.
       times: how often it happens in a run of the program; None where that depends on values, in a `while_loop` or
         behind a branch.
       line: the line of the user's program, 'model.py:12'; None where XLA does not tell.

@@ -107,7 +107,7 @@ def _open_store(folder: str, max_bytes: int) -> DiskStore | None:
         problem = "" if os.access(folder, os.W_OK) else "no file can be written there"
     except OSError as error:
         store, problem = None, str(error)
-    # That there is no home directory, or a read-only one, is no mistake to warn of.
+    # A missing or read-only home directory is not a mistake to warn of.
     if problem and folder != _default_folder():
         warnings.warn(
             message(

@@ -2,8 +2,8 @@
 
 XLA's distributed runtime, as jaxlib has it, does the work: a service in process 0, and a client in every process. They
 hold the key-value store by which devices, and the addresses for collectives (Gloo on the CPU, NCCL on GPUs), are made
-known. Around that stand two things. At the rendezvous (`rendezvous.py`) the processes find each other, and learn when
-one has ended. The relay (`relay.py`) keeps XLA's client from ending its process when the service is gone.
+known. Didax adds two things: the rendezvous (`rendezvous.py`), where the processes find each other, and learn when one
+has ended; and the relay (`relay.py`), which keeps XLA's client from ending its process when the service is gone.
 Read next: `agreement.py` (what processes tell each other), `didax/core/job.py` (how to wait), `didax/distributed.py`.
 """
 
@@ -67,7 +67,7 @@ def start(plan: Plan) -> Connections:
     except BaseException:
         _hang_up(held)
         raise
-    after_fork(lambda: _close(held))  # or who holds the other end would not see this process end
+    after_fork(lambda: _close(held))  # otherwise the other end would not notice that this process has ended
     return held
 
 
@@ -98,7 +98,7 @@ def _meet(held: Connections) -> str:
 def _serve(held: Connections) -> dict[str, Any]:
     """Start XLA's service; returns what the processes are told of it.
 
-    Its heartbeats are made to never come: a process that missed one would be ended by an abort.
+    Its heartbeats are set never to come: a process that missed one would be aborted.
     """
     host = held.plan.bind[0]
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -117,7 +117,7 @@ def _serve(held: Connections) -> dict[str, Any]:
 
 
 def _check_reachable(host: str, port: int, plan: Plan) -> None:
-    """Try what XLA's client will do, who ends the whole process where it cannot connect."""
+    """Try what XLA's client will do, because it ends the whole process where it cannot connect."""
     try:
         socket.create_connection((host, port), timeout=min(30.0, plan.initialization_timeout)).close()
     except OSError as error:
@@ -131,7 +131,7 @@ def _check_reachable(host: str, port: int, plan: Plan) -> None:
 
 
 def leave(held: Connections) -> None:
-    """End this process's part: when its work is done and, in process 0, when the others have ended theirs."""
+    """End this process's part of the job: when its work is done and, in process 0, when the others have ended, too."""
     job, error = held.job, getattr(sys, "last_value", None)
     jobs.set_current(None)
     if error is None and not job.failed:
@@ -159,7 +159,7 @@ def _finish_work() -> None:
 
 
 def _hang_up(held: Connections) -> None:
-    """End all connections. XLA's client takes no leave of its service, which may be gone: it is not heard of again."""
+    """End all connections. XLA's client does not sign off with its service, which may be gone, but just goes silent."""
     jobs.set_current(None)
     if held.hub is not None:
         held.hub.close()

@@ -1,4 +1,4 @@
-"""DLPack, the protocol by which array libraries share memory: capsules of ours for others, theirs as NumPy views.
+"""DLPack, the protocol by which array libraries share memory: our arrays as capsules, theirs as NumPy views.
 
     capsule_of_host(value, ...)     NumPy's exporter, which knows of read-only memory, taught bfloat16
     capsule_of_buffer(buffer)       jaxlib's, for memory of an accelerator
@@ -124,7 +124,7 @@ def capsule_of_buffer(buffer: Any, stream: int | None = None) -> Any:
 
 
 def view_of_buffer(buffer: Any) -> np.ndarray[Any, Any]:
-    """The memory of a buffer on the CPU; XLA knows of the view, and donates the buffer to nobody meanwhile."""
+    """The memory of a buffer on the CPU; XLA knows of the view, and does not donate the buffer meanwhile."""
     return _view(capsule_of_buffer(buffer))
 
 

@@ -1,4 +1,4 @@
-"""The end of a process in which other threads are inside of XLA: it ends at once, with its own exit status.
+"""The end of a process in which other threads are inside XLA: it ends at once, with its own exit status.
 
 Such threads are daemons of the user's program, and threads whose compilation nobody waits for after an interrupt
 (`didax/core/process.py`). A thread that returns from C++ when the interpreter has ended cannot run Python any more.

@@ -19,6 +19,7 @@ from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.process import to_the_end
+from didax.xla.callbacks import capsule_of
 from didax.xla.text import (
     FunctionContext,
     Value,
@@ -84,26 +85,21 @@ def _gpu_extension(started: Any) -> tuple[Any, Any] | None:
             return importlib.import_module(f"{package}.cuda_plugin_extension"), started.c_api
         except ImportError:
             continue
-    rule = "Handlers for a GPU are registered in XLA's plugin for NVIDIA's, which is not installed."
+    rule = "Handlers for a GPU are registered in XLA's plugin for NVIDIA GPUs, which is not installed."
     fix = "pip install 'didax[gpu]'"
     raise RuntimeError(message(rule, f"platform of this process: {started.platform}", fix=fix))
 
 
 @api_boundary
 def pycapsule(funcptr: Any) -> Any:
-    """A capsule around the address of a C function, as ctypes or numba gives it.
-
-    The address may be an int.
+    """A capsule around a C function: a function of ctypes or numba, or its address as an int.
 
     >>> import ctypes, didax as dx
     >>> type(dx.ffi.pycapsule(ctypes.pythonapi.Py_IsInitialized)).__name__
     'PyCapsule'
     """
-    new_capsule = ctypes.pythonapi.PyCapsule_New
-    new_capsule.restype = ctypes.py_object
-    new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     address = funcptr if isinstance(funcptr, int) else ctypes.cast(funcptr, ctypes.c_void_p)
-    return new_capsule(address, None, None)
+    return capsule_of(address, None)
 
 
 @api_boundary
@@ -119,9 +115,9 @@ def include_dir() -> str:
 
 
 def attribute_text(name: str, value: Any) -> str:
-    """A static argument of a handler as an attribute of MLIR's.
+    """A static argument of a handler as an MLIR attribute.
 
-    Python's numbers have 64 bits; NumPy's have their dtype; arrays of NumPy's are spans of numbers.
+    Python's numbers have 64 bits, NumPy's have their dtype, and NumPy arrays are spans of numbers.
     """
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
@@ -147,9 +143,7 @@ def attribute_text(name: str, value: Any) -> str:
             return f"dense<{dense(array.ravel(), dtype)}> : tensor<{array.size}x{element_type(dtype)}>"
     if isinstance(value, Mapping):
         return attributes_text(cast("Mapping[str, Any]", value), name)
-    rule = (
-        "An attribute of a foreign function is a number, a string, an array of NumPy's, or a dict of these."
-    )
+    rule = "An attribute of a foreign function is a number, a string, a NumPy array, or a dict of these."
     got = f"{name}: {value!r:.100} of type {type(value).__name__}"
     raise TypeError(message(rule, got, fix="Convert it, or pass it as an array argument."))
 

@@ -5,8 +5,8 @@
     Places(text).frames(instruction.attributes)                   the user's lines, from the outermost call inward
 
 Instructions carry the names and lines that the lowering wrote into the module (`lowering.py`); those that XLA made
-itself carry none. Programs are remembered by what they compute, so a program that was found compiled may have the lines
-of another day: compare `origins_of` with `origins_in`.
+itself carry none. Programs are remembered by what they compute, so a program that was compiled earlier may have other
+lines than the source has now: compare `origins_of` with `origins_in`.
 Read next: `collectives.py`, `shares.py` (what is read in such texts).
 """
 
@@ -38,7 +38,7 @@ class Instruction(NamedTuple):
 
 
 def text_of(loaded: Any) -> str:
-    """The text of an executable of XLA's."""
+    """The text of XLA's executable."""
     (module,) = loaded.hlo_modules()
     found: str = module.to_string(_print_options())
     return found
@@ -67,7 +67,7 @@ def origins_of(loaded: Any) -> set[Origin]:
 
 
 def origins_in(located: str) -> set[Origin]:
-    """All that the operations of a module come from, whose text says so."""
+    """All that the operations of a module come from, by its text with locations."""
     return {Origin(name, file, int(line)) for name, file, line in _LOCATION.findall(located)}
 
 
@@ -113,7 +113,7 @@ def _instruction(name: str, text: str) -> Instruction:
 
 
 def _balanced(text: str) -> tuple[str, str]:
-    """The parenthesis that a text begins with, and the rest."""
+    """What a text has up to the end of the parenthesis that it begins with, and the rest."""
     depth = 0
     for found in _PARENTHESIS.finditer(text):
         depth += 1 if found[0] == "(" else -1
@@ -149,7 +149,7 @@ _HOLDERS = ("calls=", "to_apply=", "body=", "_computation")
 
 
 def operand_names(instruction: Instruction) -> list[str]:
-    """The names of the instructions that an instruction takes the results of."""
+    """The names of the instructions whose results an instruction takes."""
     return _OPERAND.findall(instruction.operands)
 
 
@@ -227,7 +227,7 @@ class Places:
         return tuple(origins)
 
     def origins(self) -> set[Origin]:
-        """All of them."""
+        """All places that the text names."""
         found = {self._origin(location) for location in self._tables["FileLocations"]}
         found |= {self.of(line) for line in self._text.splitlines() if "source_file" in line}
         return {origin for origin in found if origin is not None}

@@ -2,8 +2,8 @@
 
 The lowering of `inspect_sharding_p` writes a call of `InspectSharding`, an operation that the partitioner answers and
 removes. Its text has the number of the question, so that equal programs have equal texts; XLA gets the text with the
-address of a function instead (`Listener.addressed`). What it hears while it compiles is told to the user's functions
-afterwards (`Listener.tell`), in the thread of the caller, so what they raise is raised there.
+address of a function instead (`Listener.addressed`). What that function hears while XLA compiles is told to the user's
+functions afterwards (`Listener.tell`), in the thread of the caller, so what they raise is raised there.
 Read next: `primitives/inspection.py`.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Inspection:
-    """A question of the user's for one value; `callback` takes the sharding."""
+    """The user's question about one value; `callback` takes the sharding."""
 
     __slots__ = ("callback",)
 
@@ -69,7 +69,7 @@ class Listener:
 
     @staticmethod
     def mark(number: int) -> str:
-        """What the text of a program has for a question, until it goes to XLA."""
+        """What the text of a program has in place of a question's address, until the text goes to XLA."""
         return f"question {number} of the program"
 
     def addressed(self, text: str) -> str:
@@ -105,7 +105,7 @@ class Listener:
 
 
 def _sharding(found: Any, mesh: Mesh, question: _Question) -> NamedSharding:
-    """What XLA tells of an array, by the mesh; along manual axes each device has a value of its own."""
+    """XLA's answer about an array as a sharding over the mesh; along manual axes each device has its own value."""
     from didax.xla.partition import found_sharding
 
     if question.manual is None:

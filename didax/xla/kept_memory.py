@@ -16,7 +16,7 @@ from didax.core.errors import message
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
 _MOST = 2**31 - 1  # mallopt takes an int
-_kept_by: Any = None  # the C library, once it was told to keep memory
+_kept_by: Any = None  # the C library, once it has been told to keep memory
 
 
 def keep(limit: int) -> None:

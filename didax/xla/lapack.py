@@ -89,17 +89,19 @@ def _custom_call(
     flags: dict[str, Flag],
     over: int | None = None,
 ) -> list[Value]:
-    # The rank of matrices with their batch axes; vectors and scalars have fewer axes.
+    # The number of axes of the matrices, batch axes included; vectors and scalars have fewer.
     rank = max([x.aval.ndim for x in operands])
     config = ", ".join([f"{name} = {_flag_text(flag)}" for name, flag in sorted(flags.items())])
     shapes = ctx.shapes_for(outs)
     layouts = [_layout(x.aval, rank) for x in operands] + [_layout(x.aval, 0) for x in shapes]
     places = list(range(len(operands), len(operands) + len(shapes)))
-    told = f"indices_of_shape_operands = dense<{places}> : tensor<{len(places)}xi64>, " if shapes else ""
+    shape_places = (
+        f"indices_of_shape_operands = dense<{places}> : tensor<{len(places)}xi64>, " if shapes else ""
+    )
     operands = [*operands, *shapes]
     return ctx.emit_many(
         f"stablehlo.custom_call @{target}({names(operands)}) {{api_version = 4 : i32, "
-        f"backend_config = {{{config}}}, {told}"
+        f"backend_config = {{{config}}}, {shape_places}"
         f"operand_layouts = [{', '.join(layouts)}], "
         f"{'' if over is None else _alias(over, len(outs))}"
         f"result_layouts = [{', '.join([_layout(aval, rank) for aval in outs])}]}} : "

@@ -3,7 +3,7 @@
     lower_module(jaxpr) -> text with `func.func public @main`
 
 Each equation asks its primitive's `lower` rule for text. Jaxprs inside equations become private functions, one per
-distinct jaxpr; two whose text is equal share one. Literals become constants, captured arrays were inputs already.
+distinct jaxpr; two whose text is equal share one. Literals become constants; captured arrays are inputs of the jaxpr.
 Operations that have an ordered effect are chained by tokens, which are led through functions, loops and branches.
 Read next: `text.py` (what rules write with), `compile.py`.
 """
@@ -69,12 +69,12 @@ def lower_module(
 ) -> str:
     """StableHLO text of a module whose `main` is the jaxpr.
 
-    Buffers of donated inputs may be reused for outputs; `replaced` maps those inputs for which the output is known to
-    the output. With `outline` large functions are cut into several, which XLA compiles apart (`passes/outline.py`). The
-    functions of Python that the program calls are added to `callbacks`; if there are any, the first argument of
-    `main` is the number of the run. With `located` each operation is followed by its name and the line of the user's
-    program that it comes from. With a `listener` the text asks XLA how it splits the values over devices that the
-    program looks at. A program that is to run `alone`, in other processes, calls nothing in this one.
+    Buffers of donated inputs may be reused for outputs; `replaced` maps an input to the output that takes its place,
+    where that is known. With `outline` large functions are cut into several, which XLA compiles apart
+    (`passes/outline.py`). The Python functions that the program calls are added to `callbacks`; if there are any, the
+    first argument of `main` is the number of the run. With `located` each operation is followed by its name and the
+    line of the user's program that it comes from. With a `listener` the text asks XLA how it splits the values that the
+    program inspects over devices. A program that is to run `alone`, in other processes, calls nothing in this one.
     """
     if shardings.in_memories:
         held, given = ([], ()) if partition is None else (partition.argument_memories, partition.memories)
@@ -125,8 +125,8 @@ def function_text(
 ) -> tuple[str, bool]:
     """Arguments, result types and body of the function for a jaxpr, and whether it takes the number of the run.
 
-    `attributes` are those of the arguments of `main`, which makes the tokens that other functions take and return;
-    `of_results` those of its results.
+    `attributes` and `of_results` are those of the arguments and of the results of `main`, which makes the tokens that
+    other functions take and return.
     """
     jaxpr = _simplified(module, jaxpr)
     is_ordered = has_order(jaxpr.effects)
@@ -159,8 +159,8 @@ def function_text(
 def _simplified(module: Module, jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr without what is not needed.
 
-    Where the partitioner cuts it, equal equations stay apart: each is split as its own uses ask, where one for all uses
-    would be exchanged. What is split alike XLA merges afterwards.
+    Where the partitioner cuts it, equal equations stay apart: each is split as its own uses ask, whereas the devices
+    would have to exchange the result of a single one. XLA merges those that are split alike afterwards.
     """
     return simplify_jaxpr(jaxpr, not module.partitioned_here)
 
@@ -224,13 +224,13 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
 
 
 def _place(path: str, eqn: Eqn) -> str:
-    """Where an equation comes from, as a location of MLIR's: its names, and the line."""
+    """Where an equation comes from, as an MLIR location: its names, and the line."""
     line = eqn.source
     scope = f"{line.scope}/" if line is not None and line.scope and not line.is_of_call else ""
     names = quoted(
         f"{path}{'transpose/' if line is not None and line.backward else ''}{scope}{eqn.primitive.name}"
     )
-    # Callers share a staged function of the library, so its equations have no line; the equations of the calls have it.
+    # Callers share the staged functions of the library, so the equations there have no line: those of the calls have.
     if line is None or line.is_of_call:
         return f" loc({names})"
     return f" loc({names}({quoted(line.file)}:{line.line}:1))"
@@ -250,9 +250,9 @@ def _lower_in_supported_dtypes(
     ]
     out_avals = ctx.out_avals
     ctx.out_avals = tuple([aval.update(dtype=supported_dtype(aval.dtype)) for aval in out_avals])
-    if all([a is b for a, b in zip(ctx.out_avals, out_avals, strict=True)]):
-        return rule(ctx, *wide, **params)
     out = rule(ctx, *wide, **params)
+    if all([a is b for a, b in zip(ctx.out_avals, out_avals, strict=True)]):
+        return out
     check_list(primitive, "lower", out, len(out_avals))
     outs = [
         _typed(y, aval, primitive) for y, aval in zip(as_list(primitive, out), ctx.out_avals, strict=True)
@@ -313,7 +313,7 @@ def call(
     inline: bool = True,
     one_kernel: bool = False,
 ) -> list[Value]:
-    """Write a call of the function of an inner jaxpr. With `one_kernel` XLA compiles it, loops and all, as a kernel."""
+    """Write a call of the function for an inner jaxpr. With `one_kernel` XLA compiles it as a kernel, loops and all."""
     if ctx.inlines:
         if not inline:  # what is computed again is not merged with what was computed before
             operands = behind_barrier(ctx, operands)
@@ -338,7 +338,7 @@ def call(
 
 
 def behind_barrier(ctx: FunctionContext, operands: Sequence[Value]) -> Sequence[Value]:
-    """The same values, which are there when all of them are, and which XLA does not merge with others."""
+    """The same values behind a barrier: each is there when all of them are, and XLA does not merge them with others."""
     if not operands:
         return operands
     text = f"stablehlo.optimization_barrier {names(operands)} : {types(operands)}"
@@ -425,7 +425,7 @@ def materialized(ctx: FunctionContext, xs: Sequence[Value]) -> list[Value]:
 
 
 def materialized_as_vectors(ctx: FunctionContext, xs: Sequence[Value]) -> list[Value]:
-    """`materialized`, by loops over vectors: XLA's go along the last axis, which may be short."""
+    """`materialized` with arrays as vectors: XLA's loops go along the last axis, which may be short."""
     vectors = [x if is_symbolic(x.aval.size) else ctx.reshape(x, (x.aval.size,)) for x in xs]
     written = materialized(ctx, vectors) if vectors else []
     return [ctx.reshape(y, x.aval.shape) for x, y in zip(xs, written, strict=True)]

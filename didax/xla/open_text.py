@@ -60,7 +60,7 @@ class OpenModule(Module):
 
 
 class OpenContext(FunctionContext):
-    """Writes dynamic forms where a length is symbolic. Programs inside of others are written where they are called."""
+    """Writes dynamic forms where a length is symbolic. Programs inside others are written where they are called."""
 
     __slots__ = ()
     inlines = True
@@ -248,7 +248,7 @@ def lower_open_module(
 ) -> str:
     """The text of a module for a jaxpr of symbolic shapes, whose first inputs are `captured`, keys as their words.
 
-    Of several platforms `main` takes the number first. Raises NoOpenForm for what cannot be stated.
+    For several `platforms`, `main` takes the number of the platform first. Raises NoOpenForm for what has no such form.
     """
     module = OpenModule()
     head = module.head
@@ -321,7 +321,7 @@ def _compute_variables(head: OpenContext, args: Sequence[Value], scope: Scope, n
 
 
 def _count_of(n: Size, v: str) -> Size:
-    """How often a variable is in a size that is linear in it, a number or a size of others; else 0."""
+    """The factor of a variable in a size that is linear in it: a number, or a size of other variables; otherwise 0."""
     terms = [(m, a) for m, a in n.terms if v in variables([size_of({m: 1}, n.scope)])]
     if len(terms) != 1 or (Factor(v), 1) not in terms[0][0]:
         return 0

@@ -30,7 +30,7 @@ from didax.xla.device_text import Partition
 class XlaSharding(xe.Sharding):
     """A sharding as jaxlib's arrays hold it."""
 
-    # Of the class as well: JAX, where it is loaded, makes properties of the base.
+    # The class needs them, too: JAX, where it is loaded, makes properties of these names for the base class.
     memory_kind: str | None = None
     _memory_kind: str | None = None
 
@@ -57,7 +57,7 @@ _xla_shardings: WeakKeyDictionary[Sharding, XlaSharding] = WeakKeyDictionary()
 
 
 def xla_sharding(sharding: Any) -> Any:
-    """The sharding as jaxlib's arrays hold it, one object for each; of a mesh that stands for a device, that of one."""
+    """The sharding as jaxlib's arrays hold it, always the same object; one device's where the mesh stands for it."""
     if sharding.is_one_device:
         return sharding_of_one(sharding.devices[0], sharding.kind)
     found = _xla_shardings.get(sharding)
@@ -82,17 +82,17 @@ def hlo_sharding(sharding: Any, ndim: int) -> Any:
 
 
 def layout_found(partition: Partition, message_: Any, ndim: int) -> NamedSharding:
-    """The sharding of an array with `ndim` axes that XLA tells of as a message of its own; None: it has chosen none."""
+    """The sharding of an array with `ndim` axes, from XLA's message; None stands for the whole on each device."""
     if message_ is None:
         return NamedSharding(partition.mesh, PartitionSpec())
     return found_sharding(hlo.HloSharding.from_proto(message_), partition.mesh, ndim)
 
 
 def found_sharding(found: Any, mesh: Mesh, ndim: int) -> NamedSharding:
-    """The sharding that XLA chose, by the mesh where a spec can say it; else by a mesh made for it.
+    """The sharding that XLA chose: over the mesh, where a spec can express it; otherwise over a mesh made for it.
 
-    Where XLA has split an axis of the mesh, the mesh that is made has the parts of the axis as axes, and the devices in
-    their order.
+    Where XLA has split an axis of the mesh, the mesh made for it has the parts of this axis as axes, and the devices in
+    the same order.
     """
     if found.is_replicated() or found.is_maximal() or found.is_unknown():
         return NamedSharding(mesh, PartitionSpec())
@@ -155,11 +155,11 @@ def _trimmed(spec: PartitionSpec) -> PartitionSpec:
     return PartitionSpec(*entries)
 
 
-# Buffers.
+# --- Buffers ------------------------------------------------------------------------------------------
 
 
 def put_shards(parts: Sequence[np.ndarray[Any, Any]], aval: ShapedArray, sharding: Sharding) -> Any:
-    """One array of XLA's from the part of each of this process's devices, which are still on the host."""
+    """One XLA array from the parts for this process's devices, which are still on the host."""
     local = [d for d in sharding.devices if d in sharding.addressable_devices]
     if aval.dtype == float0:
         aval, parts = aval.update(dtype=np.dtype(bool)), [np.zeros(part.shape, bool) for part in parts]
@@ -167,14 +167,14 @@ def put_shards(parts: Sequence[np.ndarray[Any, Any]], aval: ShapedArray, shardin
 
 
 def join_shards(buffers: Sequence[Any], aval: ShapedArray, sharding: Sharding) -> Any:
-    """One array of XLA's from a buffer on each of this process's devices; nothing is copied."""
+    """One XLA array from a buffer on each of this process's devices; nothing is copied."""
     return xe.ArrayImpl(aval, xla_sharding(sharding), list(buffers), committed=True, _skip_checks=True)
 
 
 def moved_shards(
     buffer: Any, aval: ShapedArray, sharding: NamedSharding, client: Any, wanted: NamedSharding
 ) -> Any:
-    """An array of XLA's, of a client and laid out so: its parts, once they are there, on other devices."""
+    """An XLA array of a client, laid out by `sharding`, as one that is `wanted` on other devices, part by part."""
     physical = aval.physical
     counts, _ = sharding.parts(aval.ndim)
     lengths = [n // count for n, count in zip(aval.shape, counts, strict=True)]
@@ -184,7 +184,7 @@ def moved_shards(
 
 
 def shards_of(buffer: Any, aval: ShapedArray, devices: Sequence[Any], client: Any = None) -> list[Any]:
-    """The parts of an array of XLA's, each of the given type, as arrays on one device each: these, in their order."""
+    """The parts of an XLA array, each of the given type, as arrays on one device each: these, in their order."""
     with _jax_not_imported():
         parts = list(buffer._arrays)
     client, kind = client or backend(), buffer._sharding.memory_kind

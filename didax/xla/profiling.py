@@ -156,10 +156,10 @@ class Recording:
                         yield text_of_serialized(module)
 
 
-# Lines that profilers add, which repeat what is in others; events that are no stretches of work.
+# Lines that profilers add, which repeat what is in other lines.
 _DERIVED = ("XLA Modules", "XLA Ops", "Steps", "Framework Ops", "Framework Name Scope", "Source code")
 _OF_RUN = ("hlo_module", "program_id", "run_id", "device_ordinal")
-_OF_NO_INTEREST = ("ThreadpoolListener", "Wait for ")
+_OF_NO_INTEREST = ("ThreadpoolListener", "Wait for ")  # events during which nothing is computed
 
 WAIT = "didax.profile::Await"  # for several devices XLA marks no waits itself
 _WAITS = ("::Await", "(wait for completion)", "::ExecuteHelperOnSingleDevice", "::Execute")

@@ -1,4 +1,4 @@
-"""What XLA and MLIR say of a StableHLO text before it is compiled: objects, HLO, costs.
+"""What XLA and MLIR make of a StableHLO text before it is compiled: objects, HLO, costs.
 
 Read next: `didax/api/stages.py`, what users call.
 """
@@ -12,7 +12,7 @@ from didax.xla.artifacts import stablehlo_context
 
 
 def module_of(text: str) -> Any:
-    """The module as an object of MLIR's."""
+    """The module as an MLIR object."""
     ir: Any = importlib.import_module("jaxlib.mlir.ir")
     with stablehlo_context():
         return ir.Module.parse(text)
@@ -34,6 +34,6 @@ def cost_of(text: str) -> dict[str, float]:
     """XLA's estimate of the work of the module as it is written."""
     from didax.xla.client import backend, calling_backend, xe  # pyright: ignore[reportAttributeAccessIssue]
 
-    # Plugins for accelerators do not count; the program is the same everywhere before it is optimised.
+    # Plugins for accelerators cannot estimate costs. Before it is optimised, the program is the same everywhere.
     started = backend() if backend().platform == "cpu" else calling_backend(0)
     return xe.hlo_module_cost_analysis(started.client, computation_of(text).as_hlo_module())

@@ -1,9 +1,9 @@
 """The way from XLA's client of the distributed runtime to its service: a relay that never hangs up on the client.
 
 jaxlib's client ends its whole process, by an abort, when it loses its connection to the service, which runs in process
-0. Between the two stands this relay, in the client's own process: when the service is gone the client finds nobody who
-answers, but a connection that is still there. Who has to know learns it from the rendezvous (`rendezvous.py`), and is
-told by an exception.
+0. Between the two stands this relay, in the client's own process: when the service is gone, the client's connection is
+still there, though nobody answers. That the service is gone is noticed at the rendezvous (`rendezvous.py`) instead, and
+raised as an exception.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Relay:
             threading.Thread(target=self._pass_on, args=(far, near), daemon=True, name="didax-relay").start()
 
     def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
-        """Copy until one end is gone, and then be silent: the other end stays open."""
+        """Copy until one end is gone, and then do nothing: the other end stays open."""
         with contextlib.suppress(OSError):
             while data := source.recv(_CHUNK):
                 target.sendall(data)

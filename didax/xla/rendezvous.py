@@ -5,7 +5,8 @@
 
 Members connect to the hub at the coordinator's address and say who they are. When all have come, each is told the port
 of XLA's distributed runtime service, over which XLA does all the rest. The connections stay: one that closes means that
-its process has ended, and the hub tells all others; so does a process that has not been heard of for `silence` seconds.
+its process has ended, and the hub tells all others. A process that has been silent for `silence` seconds counts as
+ended, too.
 Messages are lines of JSON. Nothing here knows XLA. Read next: `distributed.py`.
 """
 
@@ -27,7 +28,7 @@ _PROTOCOL = 1
 
 
 class _Line:
-    """A connection by which messages go."""
+    """A connection that carries messages."""
 
     def __init__(self, connection: socket.socket):
         self.connection = connection
@@ -37,12 +38,12 @@ class _Line:
         self._sending = threading.Lock()
 
     def send(self, **words: Any) -> None:
-        """Send a message; where nobody listens any more, that shows when one listens there oneself."""
+        """Send a message. A connection that the other end has closed is noticed by `receive`, not here."""
         with contextlib.suppress(OSError), self._sending:
             self.connection.sendall(json.dumps(words).encode() + b"\n")
 
     def receive(self) -> list[dict[str, Any]] | None:
-        """The messages that have come; None at the end of the connection. ValueError for what is no message."""
+        """The messages that have come; None at the end of the connection. ValueError for what is not a message."""
         try:
             data = self.connection.recv(_LONGEST_LINE)
         except TimeoutError:
@@ -104,7 +105,7 @@ class Hub:
         self._ended.wait(timeout)
 
     def wait_for_news(self, process: int, timeout: float) -> None:
-        """Wait until the end of a process, which it has told, is known to all."""
+        """Wait until all have been told that a process has ended, which the process itself has announced."""
         until = time.monotonic() + timeout
         while process not in self._gone and time.monotonic() < until:
             time.sleep(0.01)
@@ -199,12 +200,12 @@ class Hub:
             line.send(kind="start", **told, **mine)
 
     def _refuse(self, line: _Line, why: str) -> None:
-        """The job cannot begin: tell all who are here, and who comes."""
+        """The job cannot begin: tell the process that has come last, and all that are here."""
         line.send(kind="refused", why=why)
         self._tell_all(kind="refused", why=why)
 
     def _look(self) -> None:
-        """Who is late, who is silent?"""
+        """See whether processes are late, or silent."""
         now = time.monotonic()
         if not self._complete:
             if now > self._until:
@@ -304,7 +305,7 @@ class Member:
                 rule = (
                     "The coordinator has ended before all processes had come."
                     if heard
-                    else "What listens at the coordinator's address is no coordinator."
+                    else "What listens at the coordinator's address is not a coordinator."
                 )
                 fix = (
                     "Look at what process 0 printed."
@@ -312,7 +313,7 @@ class Member:
                     else "Correct the address, which must be that of process 0; or choose another port."
                 )
                 raise DistributedError(message(rule, where, fix=fix))
-            if time.monotonic() > until + 2:  # the hub tells who is missing, a little earlier
+            if time.monotonic() > until + 2:  # the hub reports who is missing a little earlier
                 self._line.close()
                 fix = "See that process 0 runs, and that this is its address."
                 raise DistributedError(message("The coordinator does not answer.", where, fix=fix))

@@ -6,7 +6,7 @@ XLA fuses operations of several lines into one instruction, of which only the wh
 the operations inside in proportion to their arithmetic: a dot counts two per product, a reduction one per element that
 it reads, an elementwise operation one per element of its result, transcendental functions ten, and what only moves or
 repeats elements nothing, unless nothing else is there. What XLA added itself (copies, mostly) counts for the line that
-made its operand, else for the loop or the call that it is in.
+made its operand, or, without such a line, for the loop or the call that it is in.
 Read next: `hlo.py` (the text), `profiling.py` (what is measured), `didax/api/profile.py`.
 """
 
@@ -70,11 +70,11 @@ class Program:
         return name in self._of
 
     def named(self, kernel: str) -> str:
-        """The name of the instruction whose kernel, or itself, has this name."""
+        """The name of the instruction that has this name, or whose kernel has it."""
         return self._of[kernel].name if kernel in self._of else kernel
 
     def fits(self, ran: frozenset[str]) -> int:
-        """How well the names of instructions that ran fit the program, of which all of the entry's run."""
+        """How well the names of instructions that ran fit the program: all instructions of its entry have to run."""
         expected = {it.name for it in self._bodies.get("", ()) if it.opcode not in _NEVER_RUN}
         return len(ran & self._of.keys()) - len(
             {name for name in expected if not ran & {name, _kernel(name)}}
@@ -89,7 +89,7 @@ class Program:
         return _normalized(work) or {NOWHERE: 1.0}
 
     def _place(self, name: str) -> Place:
-        """Where an instruction comes from; for one that XLA made, where the nearest of its operands or callers does."""
+        """Where an instruction comes from; for one that XLA made, where its nearest operand or caller comes from."""
         seen: set[str] = set()
         todo = [name]
         while todo and len(seen) < _FAR:
@@ -140,7 +140,8 @@ def _normalized(work: dict[Place, float]) -> Shares:
 
 
 def _place(frames: tuple[Origin, ...], name: str) -> Place:
-    """
+    """The place of an instruction with these lines of calls and these names.
+
     >>> calls = Origin("f/model/jit", "a", 3), Origin("g/transpose/model/layer/jit", "a", 9)
     >>> _place(calls, "f/model/jit/g/transpose/model/layer/jit/_normal/mul")[1:]
     ('model/layer', 'mul', True)
@@ -150,7 +151,7 @@ def _place(frames: tuple[Origin, ...], name: str) -> Place:
 
 
 def scopes_of(frames: Sequence[Origin]) -> list[str]:
-    """The named scopes of each line, those of the calls around it included: functions are traced in a scope, too."""
+    """The named scopes of each line, with those of the calls around it: functions may be called inside a scope."""
     found: list[str] = []
     scope = ""
     for frame in frames:

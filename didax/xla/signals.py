@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Integers, and the C module: `signal` makes members of an enumeration in each call, which takes 90 us a run, not 2.
+# Integers and the C module, because `signal` makes members of an enumeration in each call: 90 us for each run, not 2.
 _NAMES = ("SIGINT", "SIGALRM", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGVTALRM", "SIGPROF")
 _SIGNALS = tuple(int(getattr(signal, name)) for name in _NAMES if hasattr(signal, name))
 _put_off: dict[CodeType, bool] = {}  # by code object: True for fragile functions, False for sound ones

@@ -104,7 +104,7 @@ class Value:
 
 
 class LiteralValue(Value):
-    """A literal of the jaxpr. Its constant is written when its name is first asked for; most rules never ask."""
+    """A literal of the jaxpr. Its constant is written when its name is first asked for; most rules never do so."""
 
     __slots__ = ("_context", "_value")
 
@@ -303,7 +303,7 @@ class FunctionContext:
     -2.0
     """
 
-    # Whether programs inside of others are written where they are called, and not as functions.
+    # Whether programs inside others are written where they are called, and not as functions.
     inlines = False
 
     __slots__ = (
@@ -314,7 +314,6 @@ class FunctionContext:
         "module",
         "of_loops",
         "out_avals",
-        "params",
         "path",
         "place",
         "ramps",
@@ -327,7 +326,7 @@ class FunctionContext:
     def __init__(self, module: Module, outer: FunctionContext | None = None):
         self.module = module
         self.lines: list[str] = []
-        # The function's name, before those of its operations.
+        # The function's name, which stands before the names of its operations.
         self.path: str = "" if outer is None else outer.path
         self.place: str = "" if outer is None else outer.place  # written behind each operation
         self.counter: Any = itertools.count() if outer is None else outer.counter
@@ -388,7 +387,7 @@ class FunctionContext:
         return self.emit(f"stablehlo.optimization_barrier {x} : {x.type}", x.aval)
 
     def by_rows(self, x: Value) -> Value:
-        """The same value, which lies in memory row after row whatever the operations that read it would rather have."""
+        """The same value, laid out in memory row after row, even where operations that read it prefer another order."""
         layout = layout_text(range(x.aval.ndim)[::-1])
         return self.emit(
             f"stablehlo.custom_call @LayoutConstraint({x}) {{operand_layouts = [{layout}], "
@@ -401,7 +400,7 @@ class FunctionContext:
         return self.constant(np.array(values, dtype), ShapedArray((len(values),), dtype))
 
     def shapes_for(self, outs: Sequence[ShapedArray]) -> list[Value]:
-        """The shapes of its results that a call of a library takes as operands: none where the types tell them."""
+        """The shapes of results as operands of a call of a library; none where the types have them."""
         return []
 
     def scalar(self, value: Any, dtype: np.dtype[Any]) -> Value:
@@ -627,7 +626,7 @@ _SCATTER_FIELDS = (
 
 
 def gather_dimensions(dims: Sequence[Sequence[int]], indices: Value, are_sorted: bool) -> str:
-    """The attributes of a gather but for its sizes."""
+    """The attributes of a gather, except for its sizes."""
     fields = f"{_dims_text(dims, _GATHER_FIELDS)}, index_vector_dim = {indices.aval.ndim - 1}"
     return f"dimension_numbers = #stablehlo.gather<{fields}>, indices_are_sorted = {_flag(are_sorted)}"
 

@@ -1,4 +1,4 @@
-"""Functions that a lowering writes beside the one it is in, and XLA keeps apart from it.
+"""Functions that a lowering writes next to the one it is in, and that XLA keeps apart from it.
 
     one_kernel(ctx, name, [x], write)     compiled, loops and all, as one kernel
     kept_apart(ctx, name, [x], write)     not fused with what is around it; its operands are in memory
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from didax.xla.lowering import NOT_INLINED, ONE_KERNEL
+from didax.xla.lowering import NOT_INLINED, ONE_KERNEL, behind_barrier
 from didax.xla.text import FunctionContext, Value, names, types
 
 
@@ -24,9 +24,7 @@ def one_kernel(
 
     The body has to read each of the arguments, in a way that XLA cannot simplify: otherwise XLA ends the process.
     """
-    hidden = ctx.emit_many(
-        f"stablehlo.optimization_barrier {names(operands)} : {types(operands)}", [x.aval for x in operands]
-    )
+    hidden = behind_barrier(ctx, operands)
     return _call_written(ctx, name, hidden, lambda inner, *xs: [write(inner, *xs)], ONE_KERNEL)[0]
 
 

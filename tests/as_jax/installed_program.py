@@ -112,7 +112,7 @@ def namespaces() -> None:
 
 
 def private_modules() -> None:
-    """Public names are also where JAX implements them; what is only private there is no name of the layer's."""
+    """Public names are also where JAX implements them; what is only private there is missing, and the error says so."""
     from jax._src.dtypes import canonicalize_dtype
     from jax._src.lax import lax
     from jax._src.numpy.util import promote_dtypes_complex, promote_dtypes_inexact
@@ -141,7 +141,7 @@ def private_modules() -> None:
 
 
 def kernels() -> None:
-    """Libraries import kernels for accelerators at their heads, which run; a use says what is missing."""
+    """Libraries import kernels for accelerators at once: the import succeeds, and a use says what is missing."""
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
     from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel
@@ -161,7 +161,7 @@ def kernels() -> None:
 
 
 def values() -> None:
-    """Arrays, keys, trees and functions are what programs take them for."""
+    """Arrays, keys, trees and functions are instances of the classes that programs ask for."""
     x = jnp.arange(3.0)
     assert isinstance(x, jax.Array) and isinstance(jax.devices()[0], jax.Device)
     assert isinstance(jax.make_mesh((1,), ("x",)), jax.sharding.Mesh)
@@ -283,7 +283,7 @@ def tracers_have_texts() -> None:
 
 
 def draws() -> None:
-    """One number that is drawn between bounds with axes of length 1 has these axes."""
+    """A number drawn between bounds with axes of length 1 has these axes, too."""
     keys, bounds = jax.random.split(jax.random.key(0), 3), jnp.arange(3.0).reshape(3, 1)
     drawn = jax.vmap(jax.random.uniform, in_axes=(0, None, None, 0, 0))(
         keys, (), jnp.float32, bounds, bounds + 1
@@ -313,7 +313,7 @@ def programs_have_texts() -> None:
 
 
 def checks() -> None:
-    """Failed checks have JAX's class and texts, also where nothing made them data."""
+    """Failed checks have JAX's class and texts, also where no `checkify` made them data."""
 
     def f(x):
         checkify.check(x > 0, "got {x}", x=x)

@@ -214,7 +214,7 @@ def numpyro():
     yield svi.run(jax.random.PRNGKey(0), 20, jnp.ones(5), progress_bar=False).losses[-1]
     mcmc = MCMC(NUTS(model), num_warmup=20, num_samples=5, progress_bar=False)
     mcmc.run(jax.random.PRNGKey(1), jnp.ones(5))
-    # A chain amplifies each rounding: only that it runs is compared.
+    # A chain amplifies each rounding, so its numbers are not compared, only that it runs.
     yield mcmc.get_samples()["mean"][:2] * 0.0
     yield dist.GammaPoisson(2.0, 0.5).sample(jax.random.PRNGKey(2), (4,)).astype("float32")
 

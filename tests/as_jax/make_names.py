@@ -2,8 +2,8 @@
 
     python tests/as_jax/make_names.py
 
-A module's line has its path; the names in it follow, `name/` being a module. Names that jax gives with a warning that
-they are deprecated count; names that are gone do not.
+A line has the path of a module and then the names in it; `name/` is a module. Names that jax gives with a warning that
+they are deprecated count; names that jax has removed do not.
 """
 
 import importlib

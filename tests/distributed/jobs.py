@@ -1,4 +1,4 @@
-"""Scripts that run as several processes: each test is a script, whose processes assert."""
+"""Scripts that run as several processes: each test is a script, and its processes make the assertions."""
 
 import os
 import subprocess

@@ -170,7 +170,7 @@ def error(*arguments, **options):
 
 
 def test_who_cannot_meet_is_told_why(tmp_path: Path) -> None:
-    """A wrong address, a taken port, what is no coordinator, and a process that does not come."""
+    """A wrong address, a taken port, what is not a coordinator, and a process that does not come."""
     script = f"""
 free = {free_address()!r}
 text = error(free, 2, 1)
@@ -191,7 +191,7 @@ with socket.create_server(("127.0.0.1", 0)) as other:
         connection.close()
     threading.Thread(target=serve).start()
     text = error("127.0.0.1:%d" % other.getsockname()[1], 2, 1)
-    assert "is no coordinator" in text, text
+    assert "is not a coordinator" in text, text
 text = error("no-such-host.invalid:1234", 2, 1)
 assert "no-such-host.invalid:1234" in text, text
 dx.distributed.initialize(free, 1, 0)  # and now it works

@@ -153,7 +153,7 @@ def test_bytes_that_are_damaged_or_foreign_are_refused(monkeypatch: pytest.Monke
         with pytest.raises(ValueError, match="The saved program is damaged"):
             deserialize_and_load(short, *trees)
     for other in (b"", data[:20], pickle.dumps(1), b"x" * 100):
-        with pytest.raises(ValueError, match="no compiled program that Didax has saved"):
+        with pytest.raises(ValueError, match="not a compiled program that Didax has saved"):
             deserialize_and_load(other, *trees)
     with pytest.raises(ValueError, match="format: 2, read: 1"):
         deserialize_and_load(data[:8] + struct.pack("<I", 2) + data[12:], *trees)

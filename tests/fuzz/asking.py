@@ -22,7 +22,7 @@ def seed(number: int) -> Answer:
 
 
 def program(given: tuple[Program, bool]) -> Answer:
-    """Check a given program, with types found anew; the flag says whether compiled by Didax, too."""
+    """Check a given program, with types found anew; the flag says whether it is also compiled by Didax."""
     known = retyped(given[0])
     return answer(known, check(known, given[1])) if known else Answer()
 
@@ -45,7 +45,7 @@ def generated(number: int) -> Program:
 
 
 def oracle(given: Program) -> bool:
-    """Run the program in jax only: is it jax that dies?"""
+    """Run the program in jax only, to learn whether it is jax that dies."""
     with jax_.options(given.x64):
         attempt(lambda: run_jax(given))
     return True

@@ -37,8 +37,10 @@ class Finding:
 
 @dataclass
 class Outcome:
-    """What the check of a program gave. `elements` counts those of its results, `unstable` those that differ, as noise
-    makes them differ."""
+    """What the check of a program gave.
+
+    `elements` counts the elements of its results, `unstable` those that differ, but differ under noise as well.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     elements: int = 0
@@ -58,6 +60,7 @@ def check(program: Program, compile_too: bool = True) -> Outcome:
 
 
 def check_statements(program: Program) -> list[Finding]:
+    """Statements that have other types in Didax than in jax, or that only one of the two libraries refuses."""
     findings = []
     for statement in program.statements:
         wanted = [program.types[t] for t in statement.targets]
@@ -242,6 +245,7 @@ def differences(a: Any, b: Any, noisy: list[Any], rounding: float, floor: float 
 def differences_of_reals(
     a: Any, b: Any, noisy: list[Any], info: Any, rounding: float, floor: float = 0.0
 ) -> tuple[Any, int]:
+    """`differences` for arrays of real numbers in float64, whose own dtype `info` describes."""
     finite = onp.isfinite(b)
     same_class = lambda x: (onp.isfinite(x) & finite) | (x == b) | (onp.isnan(x) & onp.isnan(b))
     with onp.errstate(all="ignore"):
@@ -264,6 +268,7 @@ def differences_of_reals(
 # --- Finite differences -------------------------------------------------------------------------------------------
 
 STEP = 1e-5
+# Functions whose derivatives are not those of their values
 OTHER_DERIVATIVES = (
     "custom_jvp",
     "custom_vjp",

@@ -14,23 +14,12 @@ from tests.fuzz.table_numpy import Row
 
 TABLE: dict[str, Row] = {**table_numpy.ROWS, **table_lax.ROWS, **table_control.ROWS}
 NAMES = sorted(TABLE)
-# what is drawn more often than any other function
+# Rows that are drawn more often than any other
 FREQUENT = ["indexing", "update", "operator", "method", *table_control.ROWS]
-ALWAYS = {
-    "jit": 3,
-    "vmap": 4,
-    "checkpoint": 1,
-    "scanned": 1,
-    "branched": 1,
-}  # transformations of any program, with their weights
-OF_NUMBERS = {
-    "grad": 3,
-    "jvp": 2,
-    "vjp": 2,
-    "linearize": 2,
-    "transpose": 1,
-    "value_and_grad": 1,
-}  # of programs with inexact inputs
+# Transformations with their weights: of any program, of programs with inexact inputs, and of those whose first inexact
+# input is real and has at most `SMALL` elements
+ALWAYS = {"jit": 3, "vmap": 4, "checkpoint": 1, "scanned": 1, "branched": 1}
+OF_NUMBERS = {"grad": 3, "jvp": 2, "vjp": 2, "linearize": 2, "transpose": 1, "value_and_grad": 1}
 OF_SMALL_ONES = {"hessian": 1, "jacfwd": 1, "jacrev": 1}
 SMALL = 6
 
@@ -65,6 +54,7 @@ def step(scope: Scope) -> None:
 
 
 def try_row(scope: Scope, name: str) -> bool:
+    """Add the statement that a row of the table draws; False if it cannot be made."""
     scope.first, scope.blocks = Variable("", Type((), "float32")), []
     try:
         scope.emit(TABLE[name](scope))

@@ -3,8 +3,8 @@
 Two correct libraries round differently, and a program may magnify that without bound: it subtracts equal numbers,
 inverts a singular matrix, branches on a tie. So the reference run is instrumented. After an operation its result, and
 before it its operands, are multiplied by 1 + a few roundings, drawn at random (Monte Carlo arithmetic); the noise is
-an input of the compiled program, which therefore runs many times at the price of one compilation. What the other
-library moves no further than the noise does is no fault; what noise moves by as much as its own size is not compared.
+an input of the compiled program, which therefore runs many times at the price of one compilation. A result of the other
+library that is no further away than the noise moves it is right; one that noise moves by its own size is not compared.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def words(text: str) -> list[str]:
 
 
 LENGTH = 1024  # of the vector that the noise of arrays is cut from
-WEAK = 8  # scalars for the noise of weakly typed values, which an array would make strong
-ROUNDINGS = 4.0
+WEAK = 8  # how many scalars are the noise of weakly typed values, which an array would make strong
+ROUNDINGS = 4.0  # the size of the noise, in roundings of the dtype
 # Functions computed by series and fractions, which differ in more than the last digits
 ROUGH = words("special igamma betainc gamma zeta bessel erf i0 power pow fft geomspace logspace")
 ROUGH_ROUNDINGS = 64.0
@@ -59,7 +59,7 @@ ONCE = frozenset(
 
 
 def noisy_function(lib: Library, program: Program) -> Callable[..., Callable[..., Any]]:
-    """A function of (vector, scalars) that returns the program with that noise."""
+    """A function of (vector, scalars), which `draw_noise` draws, that returns the program with this noise."""
     lines = [line for i, s in enumerate(program.statements) for line in noisy_lines(s, i * 8)]
     header = f"def program({', '.join(program.inputs)}):"
     text = [header, *[f"    {line}" for line in (*lines, f"return [{', '.join(program.results)}]")]]
@@ -72,6 +72,7 @@ def noisy_function(lib: Library, program: Program) -> Callable[..., Callable[...
 
 
 def noisy_lines(statement: Statement, slot: int) -> list[str]:
+    """The statement with noise on its operands and results, which is read from `slot` on."""
     names = NAME.findall(statement.text)
     operation = names[0].split(".")[-1] if names else "indexing" if "[" in statement.text else "operator"
     if operation in EXACT and len(names) == 1:

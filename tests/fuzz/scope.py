@@ -4,9 +4,10 @@ A row of the tables (table_*.py) is a function of a scope `d` that returns the t
 
     lambda d: f"np.sum({d.x()}, axis={d.axes()}, keepdims={d.flag()})"
 
-`d.x()` draws an operand: mostly a variable that is there, else a new input of the program or a variable made of
-another by a statement of its own. It becomes `d.first`, to which `d.axis()` and its kin refer. Types come from jax,
-which traces each statement as it is made; a statement that jax refuses is remembered, for Didax to refuse as well.
+`d.x()` draws an operand: mostly a variable that is there, otherwise a new input of the program or a variable made of
+another by a statement of its own. The first operand is `d.first`, to which `d.axis()` and its kin refer. Types come
+from jax, which traces each statement as it is made. A statement that jax refuses is remembered: Didax is to refuse it
+as well.
 """
 
 from __future__ import annotations
@@ -164,7 +165,9 @@ class Scope:
 
         found = [v for v in self.variables if fits(v)]
         if found and self.chance(0.85):
-            p = onp.arange(1.0, len(found) + 1)  # those made last first: programs are chains rather than fans
+            p = onp.arange(
+                1.0, len(found) + 1
+            )  # those made last are likelier: programs are chains rather than fans
             v = found[int(self.rng.choice(len(found), p=p / p.sum()))]
         else:
             wanted = self.shape(*rank) if shape is None else shape
@@ -187,6 +190,7 @@ class Scope:
         return self.emit(self.adapt(self.choose(others[-4:]), type_))
 
     def adapt(self, v: Variable, type_: Type) -> str:
+        """An expression of this type, of the elements of `v`."""
         text = str(v)
         if v.kind == "c" and kind_of(type_.dtype) != "c":
             text = f"np.real({text})"
@@ -361,4 +365,4 @@ class Scope:
 
 
 class Refused(Exception):
-    """A statement cannot be made."""
+    """A statement that cannot be made."""

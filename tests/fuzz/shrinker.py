@@ -1,7 +1,7 @@
 """`shrink(program, fails)`: a small program that fails in the same way.
 
-Each step proposes smaller programs, and takes the first that still fails: a transformation less, one result instead of
-several, the operands of a result in its place, an input (with the value it had) in place of a statement, a parameter in
+Each step proposes smaller programs, and takes the first that still fails: one transformation fewer, half of the
+results, the operands of a result in its place, an input (with the value it had) in place of a statement, a parameter in
 place of a statement of a block, plainer numbers. Statements and inputs that nothing reads are dropped at once.
 """
 
@@ -129,7 +129,7 @@ def plainer(value: Any) -> Iterator[Any]:
 
 
 def pruned(program: Program) -> Program:
-    """Without statements and inputs that no result needs."""
+    """The program without statements and inputs that no result needs."""
     statements = kept(program.statements, program.results)
     read = {name for statement in statements for name in statement.used()} | set(program.results)
     keep = [name in read for name in program.inputs]

@@ -1,7 +1,7 @@
 """The stack of transformations around a program.
 
-Each maps a function of arrays that returns a list of arrays to another one, in either library: `grad(lib, f)`. The
-source of those in use goes into the scripts of findings, so that each stands alone here, with four small helpers.
+Each maps a function of arrays that returns a list of arrays to another one, in either library: `grad(lib, f)`. Scripts
+of findings hold the source of those in use, so each uses nothing of this module but `HELPERS`.
 """
 
 import numpy as onp
@@ -89,7 +89,7 @@ def linearize(lib, f):
 
 
 def transpose(lib, f):
-    """The derivative, linearised and then transposed as the linear function that it is."""
+    """The derivative of f, linearised and then transposed as a linear function."""
 
     def transformed(*xs):
         g, ys = split(lib, f, xs)
@@ -100,7 +100,7 @@ def transpose(lib, f):
 
 
 def scanned(lib, f):
-    """In the body of a loop, over batches of the first argument, with the others from outside."""
+    """f in the body of a loop over batches of the first argument; the other arguments come from outside."""
 
     def transformed(*xs):
         firsts = batch(lib, xs[0], 0, 2)
@@ -110,7 +110,7 @@ def scanned(lib, f):
 
 
 def branched(lib, f):
-    """In a branch that is taken, by a condition on a value that is known only at run time."""
+    """f in a branch that is taken, chosen by a condition that is known only at run time."""
 
     def transformed(*xs):
         zeros = lambda *xs: [lib.numpy.zeros_like(y) for y in f(*xs)]

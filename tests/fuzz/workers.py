@@ -1,9 +1,9 @@
-"""`Worker`: a process that checks programs, which may die or hang in its stead.
+"""`Worker`: a process that checks programs, so that a program ends or stops this process, not the one that asks.
 
-It answers two requests: the program of a seed, and a given program. XLA may end the process (an abort in a kernel, a
-stack that overflows), and a program may never return; the one who asks gets `Died` or `TimedOut` then, and the next
-request starts a new process. Every process checks a hundred programs, so that compiled programs do not fill the
-memory; of four processes three compile quickly, one as users' programs are compiled.
+A request names a function of asking.py, such as `seed` or `program`. XLA may end the process (an abort in a kernel, a
+stack that overflows), and a program may never return: then the answer is `Died` or `TimedOut`, and the next request
+starts a new process. Every process checks a hundred programs, so that compiled programs do not fill the memory. Three
+processes of four compile quickly, and one compiles as users' programs are compiled.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def serve(connection: Any, quickly: bool, x64: bool) -> None:
     from tests.fuzz import asking
 
     gc.collect()
-    gc.freeze()  # both libraries, which are no garbage
+    gc.freeze()  # both libraries, which are never garbage
     gc.set_threshold(100_000, 20, 20)
 
     while True:
@@ -114,7 +114,7 @@ class Worker:
         self.asked = self.started = 0
 
     def ask(self, kind: str, what: Any) -> Any:
-        """Answer | Died | TimedOut (or what the request of this kind gives)."""
+        """What the function `kind` of asking.py returns for `what`, or `Died` or `TimedOut`."""
         if self.process is None or self.asked >= LIFETIME:
             self.start()
         self.asked += 1

@@ -90,7 +90,7 @@ def compare(
 
 
 def name_of(call: Callable[..., Any], args: Any) -> str:
-    """A text that tells cases apart and is the same in every process."""
+    """A text that differs between cases and is the same in every process."""
     types = [f"{x.dtype}{x.shape}" if isinstance(x, np.ndarray) else type(x).__name__ for x in args]
     return f"{os.environ['PYTEST_CURRENT_TEST']} {call.__code__.co_names} {types}"
 

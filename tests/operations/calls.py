@@ -95,7 +95,7 @@ ROWS = [
     Operation(
         "ppermute-partial",
         over_axis(lambda row: lax.ppermute(row, "i", [(0, 1)])),
-        lambda x: np.stack([np.zeros_like(x[0]), x[0]]),  # whoever receives from nobody gets zeros
+        lambda x: np.stack([np.zeros_like(x[0]), x[0]]),  # who receives from nobody gets zeros
         one,
     ),
     Operation(

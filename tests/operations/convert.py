@@ -45,10 +45,11 @@ def identity_like(
 
 def conversion(target: str, dtypes: Sequence[str]) -> Operation:
     def reference(x: Any) -> Any:
-        if target == "bool":  # jax asks only the real part of a complex number
+        if target == "bool":  # jax looks at the real part of a complex number only
             return x != 0
         with jax.enable_x64(True):  # in Didax a dtype the user writes is honoured
-            # of an array of jax: from 0.11 on NumPy converts its own, and numbers out of range otherwise than XLA
+            # As an array of jax: from 0.11 on jax lets NumPy convert NumPy's arrays, and NumPy converts numbers that
+            # are out of range differently from XLA.
             x = jax.numpy.asarray(x.real if target[0] != "c" else x)
             return np.asarray(jax.lax.convert_element_type(x, target))
 

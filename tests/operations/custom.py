@@ -78,7 +78,7 @@ def doubled(x: Any) -> Any:
 
 
 def staged(f: Any) -> Any:
-    """In a jitted call, where the rules wait for what is done to it."""
+    """`f` in a jitted call, whose rules are not used before the call is transformed."""
     return lambda *args: dx.jit(lambda *xs: f(*xs))(*args)
 
 

@@ -19,7 +19,7 @@ CORNERS = np.array([0.0, -0.0, 1.0, 0.5, 2.0, 1e-30, 1e30, np.inf, -np.inf, np.n
 
 
 def draw(*ranges: tuple[float, float]) -> Callable[..., tuple[Any, ...]]:
-    """Operands that are square, so that batches along any axis have one shape, and find their program compiled."""
+    """Square operands: batches along any axis have one shape, and so share one compiled program."""
     return lambda rng, dtype: tuple(rng.uniform(low, high, (2, 2)).astype(dtype) for low, high in ranges)
 
 

@@ -54,7 +54,7 @@ def separated(*shape: int) -> Draw:
 
 
 def triangular(*shape: int) -> Draw:
-    """Well conditioned in both triangles."""
+    """Matrices of which both triangles are well conditioned."""
     return lambda rng, dtype: (numbers(*shape)(rng, dtype) / 4 + 2 * np.eye(shape[-1])).astype(dtype)
 
 
@@ -92,8 +92,10 @@ def same(name: str, label: str, *draws: Draw, **options: Any) -> Operation:
 
 
 def columns(m: Any, v: Any, k: int) -> tuple[Any, Any]:
-    """What the columns of `v` are whatever their signs or phases: of the first k the sum of j v_j v_j^H, of the rest
-    the projector on their space."""
+    """What the signs or phases of the columns of `v` do not change.
+
+    That is the sum of j v_j v_j^H over the first k columns, and the projector on the space of the others.
+    """
     weights = np.arange(1, k + 1).astype(v.dtype)
     first, rest = v[..., :k], v[..., k:]
     return tuple(

@@ -38,7 +38,7 @@ def factors(rng: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, ..
 
 
 def corners(dtype: np.dtype[Any]) -> list[tuple[Any, ...]]:
-    """Nothing, and, for inexact dtypes, NaN among infinities and zeros of both signs."""
+    """An empty array, and for inexact dtypes NaN among infinities and zeros of both signs."""
     empty = [(np.zeros((2, 0, 3), dtype),), (np.zeros((0, 2, 0), dtype),)]
     if dtype.kind in "biu":
         return empty
@@ -48,12 +48,12 @@ def corners(dtype: np.dtype[Any]) -> list[tuple[Any, ...]]:
 
 
 def real_corners(dtype: np.dtype[Any]) -> list[tuple[Any, ...]]:
-    """Without infinite complex numbers: JAX multiplies them by 1, which is not the identity there."""
+    """`corners` without infinite complex numbers: JAX multiplies these by 1, which changes them."""
     return corners(dtype)[: 2 if dtype.kind == "c" else None]
 
 
 def ordered_corners(dtype: np.dtype[Any]) -> list[tuple[Any, ...]]:
-    """Of real numbers: of complex ones JAX loses NaN, and has another least number."""
+    """`corners` of real numbers only: among complex ones JAX loses NaN, and has another least number."""
     return [] if dtype.kind == "c" else corners(dtype)
 
 

@@ -38,14 +38,14 @@ class Operation:
     differentiable: bool = True
     argnums: tuple[int, ...] | None = None  # arguments to differentiate; None: all inexact ones
     corners: Callable[[np.dtype[Any]], list[tuple[Any, ...]]] | None = None
-    # By dtype, where the default is too tight.
+    # Relative tolerances by dtype, where the default is too tight.
     rtol: dict[str, float] = field(default_factory=dict[str, float])
     second_order: bool = True
     batchable: bool = True
     signed_zeros: bool = True  # False where a sum may begin with a zero of either sign
     signed_reference: bool = True  # False where the reference has zeros of the other sign
     has_text: bool = True  # False where its jaxprs hold Python functions, which cannot be parsed back
-    # A program takes a second to compile. There is no NumPy rule, so what is computed at once is the same lowering,
-    # compiled; `make test` does not compile corners and batches once more within one program, and nothing with the
-    # settings of users' programs.
+    # True where a program takes a second to compile and there is no NumPy rule, so that eager results come from the
+    # same lowering, compiled. `make test` then neither compiles corners and batches once more within one program, nor
+    # anything with the settings of users' programs.
     is_costly: bool = False

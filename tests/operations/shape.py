@@ -15,7 +15,7 @@ MOVABLE = (*FLOATS, *NARROW, *COMPLEX, "int8", "int32", "uint16", *BOOL)
 
 
 def drawn(shape: tuple[int, ...]) -> Callable[[np.random.Generator, np.dtype[Any]], tuple[Any, ...]]:
-    """One array of that shape."""
+    """One array of this shape."""
 
     def args(rng: np.random.Generator, dtype: np.dtype[Any]) -> tuple[Any, ...]:
         numbers = rng.normal(size=shape) * (10 if dtype.kind == "i" else 1)

@@ -53,12 +53,12 @@ def _jax(name: str, *args: Any, **kwargs: Any) -> np.ndarray:
 
 
 def _both(name: str, *static: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The function here and in jax, with its static arguments after the arrays."""
+    """The function of didax.lax and that of jax.lax, with their static arguments after the arrays."""
     return lambda *xs: getattr(lax, name)(*xs, *static), lambda *xs: _jax(name, *xs, *static)
 
 
 def _windowed(name: str, n: int, *static: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The same for functions of `n` arrays and then a list of start indices."""
+    """`_both` for functions of `n` arrays and then a list of start indices."""
     return (
         lambda *xs: getattr(lax, name)(*xs[:n], xs[n:], *static),
         lambda *xs: _jax(name, *xs[:n], xs[n:], *static),

@@ -29,7 +29,7 @@ DTYPES = ("float32", "float64", *NARROW)
 
 
 def draw(rng: np.random.Generator, dtype: np.dtype[Any]) -> tuple[Any, ...]:
-    """Square operands: batches along any axis have one shape, and find their program compiled."""
+    """Square operands: batches along any axis have one shape, and so share one compiled program."""
     return tuple(rng.uniform(0.3, 6.0, (2, 2)).astype(dtype) for _ in range(2))
 
 

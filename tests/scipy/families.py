@@ -23,7 +23,7 @@ Table = dict[str, list[tuple[Any, ...]]]
 
 
 class With(NamedTuple):
-    """Keywords, as the last entry of a tuple of arguments."""
+    """Keyword arguments, as the last entry of a tuple of arguments."""
 
     options: dict[str, Any]
 
@@ -35,7 +35,7 @@ def split(args: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def on_arrays(function: Callable[..., Any], args: Sequence[Any]) -> tuple[Callable[..., Any], list[Any]]:
-    """The function of those arguments that are arrays (or tuples of them), and these."""
+    """The function of only those arguments that are arrays (or tuples of arrays), and these arguments."""
     positional, options = split(args)
 
     def is_traced(x: Any) -> bool:

@@ -3,10 +3,9 @@
     register_lowering(p, lower_fun(f))      as the operations that `f`, a function of arrays, is made of
     register_lowering(p, rule)              rule(ctx, *values, **params) -> values
 
-Didax writes StableHLO as text. A rule that `lower_fun` made writes it. Any other is called in a module of jaxlib's,
-with values of jaxlib's, and may build operations with `jaxlib.mlir`: the function that it builds is called from
-Didax's text. One that calls `lower_fun(f)(ctx, ...)` or `emit_python_callback` there is called once more, with Didax's
-values.
+Didax writes StableHLO as text. A rule that `lower_fun` made writes it. Any other rule is called with jaxlib's values,
+inside a jaxlib module, and may build operations with `jaxlib.mlir`: Didax's text calls the function that it builds. A
+rule that calls `lower_fun(f)(ctx, ...)` or `emit_python_callback` there is called once more, with Didax's values.
 """
 
 from __future__ import annotations
@@ -73,17 +72,19 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Lowerin
 
 
 class _ValuesOfJaxlib(NotImplementedError):
-    """What writes Didax's text was given values of jaxlib's."""
+    """A function that writes Didax's text was given jaxlib's values."""
 
 
 def _check_values(name: str, operands: Sequence[Any]) -> None:
     if not all(isinstance(x, Value) for x in operands):
-        text = f"mlir.{name} was called with values of jaxlib's: a rule builds operations, or calls it, not both."
+        text = (
+            f"mlir.{name} was called with jaxlib's values: a rule builds operations, or calls it, not both."
+        )
         raise _ValuesOfJaxlib(message(text, fix="Write the whole rule as a function of arrays."))
 
 
 def ir_constant(value: Any, ctx: LoweringRuleContext | None = None) -> Any:
-    """A constant: Didax's value where a context is given, else one in the module of jaxlib's that is being built."""
+    """A constant: Didax's value where a context is given, otherwise one in the jaxlib module that is being built."""
     array = np.asarray(value)
     aval = ShapedArray(array.shape, aval_of(array).dtype)
     if ctx is not None:
@@ -204,7 +205,7 @@ def _built(
     params: dict[str, Any],
     key: Any,
 ) -> list[Value]:
-    """A call of the function that a rule builds in a module of jaxlib's; `key` says which, None: build it anew."""
+    """A call of the function that a rule builds in a jaxlib module, remembered by `key`; None: build it anew."""
     text = _texts.get(key) if key is not None else None
     if text is None:
         text = _function(rule, wrapped, params)
@@ -220,18 +221,13 @@ def _built(
 
 
 def _function(rule: LoweringRule, wrapped: LoweringRuleContext, params: dict[str, Any]) -> str:
-    """The function that a rule builds, from its arguments on."""
+    """The text of the function that a rule builds, from its arguments on."""
     from jaxlib.mlir import ir
-    from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-    from jaxlib.mlir.dialects import chlo, func, stablehlo
+    from jaxlib.mlir.dialects import func
 
-    with ir.Context() as context, ir.Location.unknown(context):
-        registry = ir.DialectRegistry()
-        _jax_mlir_ext.register_dialects(registry)
-        context.append_dialect_registry(registry)
-        context.load_all_available_dialects()
-        stablehlo.register_dialect(context)
-        chlo.register_dialect(context)
+    from didax.xla.artifacts import stablehlo_context
+
+    with stablehlo_context() as context, ir.Location.unknown(context):
         module = ir.Module.create()
         types = [[aval_to_ir_type(aval) for aval in avals] for avals in (wrapped.avals_in, wrapped.avals_out)]
         with ir.InsertionPoint(module.body):

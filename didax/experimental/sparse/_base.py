@@ -1,7 +1,7 @@
 """What the classes of sparse arrays share: `JAXSparse`, the shape of a batch, and how functions run over a batch.
 
 A sparse array is a pytree. Its buffers are the leaves, so that `jit`, `grad` and loops take it as they take any pytree.
-A batch axis may have length 1 in a buffer whatever its length in the array: all elements share it (`over_batch`).
+Whatever the length of a batch axis in the array, it may be 1 in a buffer, which all elements share then (`over_batch`).
 Read next: `bcoo.py`.
 """
 
@@ -183,10 +183,10 @@ JAXSparse.sum = _refused("sum")  # type: ignore[attr-defined]
 
 
 def _flatten(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The buffers, and what they do not tell: the shape without the batch, whose shape the buffers tell.
+    """The buffers, and what does not follow from them: the shape without the batch axes, which the buffers have.
 
     So an array with a batch may be mapped by vmap and scanned: its elements are arrays with one batch axis less. Only
-    where all buffers share a longer batch axis does the whole shape have to be said.
+    where a batch axis has length 1 in all buffers, and is longer, is the whole shape stated.
     """
     n_batch = getattr(x, "n_batch", 0)
     shape = x._shape
@@ -205,7 +205,7 @@ def _unflatten(cls: type[JAXSparse], aux: tuple[Any, ...], leaves: Sequence[Any]
     try:
         now = x.n_batch if hasattr(cls, "n_batch") else 0  # type: ignore[attr-defined]
         known = _batch_shape(x._bufs, now) if now else ()
-    # The leaves are no arrays where a tree is mapped to something else.
+    # The leaves are not arrays where a tree is mapped to something else.
     except (AttributeError, TypeError):
         now, known = n_batch, ()
     # Axes that the whole shape has said stay; those in front of them came or went with vmap.
@@ -241,13 +241,13 @@ def over_batch(function: Callable[..., Any], n_batch: int) -> Callable[..., Any]
 
 
 def check_axes_of_scipy(n_batch: int, n_dense: int, fix: str) -> None:
-    """NotImplementedError where a sparse matrix of SciPy's is to become an array with batch or dense axes."""
+    """NotImplementedError where a SciPy sparse matrix is to become an array with batch or dense axes."""
     if n_dense or n_batch:
         rule = "SciPy's sparse matrices have no batch and no dense axes."
         raise NotImplementedError(message(rule, f"asked for: n_batch={n_batch}, n_dense={n_dense}", fix=fix))
 
 
-def checked_index_dtype(x: Any, what: str) -> None:
+def check_index_dtype(x: Any, what: str) -> None:
     """Raise TypeError unless the indices are integers."""
     if not dtypes.is_integer(x.dtype):
         rule = f"{what} are integers."

@@ -1,7 +1,7 @@
 """Sparse arrays out of nothing: `empty`, `eye`, and random ones.
 
-`sparse_format` chooses the class: "bcoo", "bcsr", "coo", "csr" or "csc". `random_bcoo` draws from a key where the
-entries are, and their values. Read next: `bcoo.py`.
+`sparse_format` chooses the class: "bcoo", "bcsr", "coo", "csr" or "csc". `random_bcoo` draws both the places of the
+entries and their values from a key. Read next: `bcoo.py`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def empty(
     Args:
       shape, dtype, index_dtype: of the array and of its indices.
       sparse_format: "bcoo", "bcsr", "coo", "csr" or "csc".
-      options: of BCOO and BCSR, how many batch and dense axes it has, and entries: `n_batch`, `n_dense`, `nse`.
+      options: for BCOO and BCSR, how many batch and dense axes it has, and entries: `n_batch`, `n_dense`, `nse`.
 
     Raises ValueError for an unknown format, and where the shape has fewer axes than are asked for.
 
@@ -88,7 +88,7 @@ def eye(
       k: which diagonal: 0 is the main one, positive ones are above it.
       dtype, index_dtype: of the matrix and of its indices.
       sparse_format: "bcoo", "bcsr", "coo", "csr" or "csc".
-      options: of BCOO and BCSR, how many batch and dense axes it has: `n_batch`, `n_dense`.
+      options: for BCOO and BCSR, how many batch and dense axes it has: `n_batch`, `n_dense`.
 
     Raises ValueError for an unknown format.
 

@@ -2,8 +2,8 @@
 
     (A x)[i] = sum_k data[k] x[column[k]] where row[k] = i        gather, multiply, add up
 
-A batch axis is mapped (`over_batch`). Both operands sparse: each entry of one meets each entry of the other, so the
-cost is the product of their numbers of entries.
+A batch axis is mapped (`over_batch`). Where both operands are sparse, each entry of one meets each entry of the other,
+so the cost is the product of their numbers of entries.
 Read next: `transform.py`.
 """
 
@@ -122,7 +122,7 @@ def bcoo_dot_general(
     lhs: Any, rhs: Any, *, dimension_numbers: DimensionNumbers, precision: Any = None,
     preferred_element_type: Any = None, out_sharding: Any = None,
 ) -> Any:  # fmt: skip
-    """As `lax.dot_general`, where either operand may be sparse: sparse if both are, else dense.
+    """As `lax.dot_general`, where either operand may be sparse; the result is sparse if both are.
 
     Batch axes of the product are batch axes of sparse operands, and dense axes are not contracted.
 

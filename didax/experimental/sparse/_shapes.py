@@ -147,15 +147,8 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
         data, indices = _full_batch(x, other=dimension)
         if dimension < n_batch:
             data, indices = resized(data, indices, nse, x.sparse_shape)
-        elif offset:
-            step = np.zeros(x.n_sparse, np.int64)
-            step[dimension - n_batch] = offset
-            moved = indices + dnp.asarray(step.astype(indices.dtype))
-            outside = bounds(out.shape[n_batch : n_batch + x.n_sparse], indices)
-            indices = dnp.where(in_bounds(indices, x.sparse_shape)[..., None], moved, outside)
         else:
-            outside = bounds(out.shape[n_batch : n_batch + x.n_sparse], indices)
-            indices = dnp.where(in_bounds(indices, x.sparse_shape)[..., None], indices, outside)
+            indices = _moved_into(out.shape, x, indices, dimension, offset)
         offset += x.shape[dimension]
         buffers.append((data, indices))
     along = dimension if dimension < n_batch else n_batch
@@ -164,8 +157,20 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
     return BCOO(joined, shape=out.shape)  # type: ignore[arg-type]
 
 
+def _moved_into(shape: Shape, mat: BCOO, indices: Any, dimension: int, offset: int) -> Any:
+    """The indices of an array that begins at `offset` along a sparse axis of an array of this shape."""
+    n_batch, n_sparse, _, _ = mat.layout
+    moved = indices
+    if offset:
+        step = np.zeros(n_sparse, np.int64)
+        step[dimension - n_batch] = offset
+        moved = indices + dnp.asarray(step.astype(indices.dtype))
+    outside = bounds(shape[n_batch : n_batch + n_sparse], indices)
+    return dnp.where(in_bounds(indices, mat.sparse_shape)[..., None], moved, outside)
+
+
 def _full_batch(mat: BCOO, other: int) -> tuple[Any, Any]:
-    """The buffers with the batch axis along which they are to be joined as long as it is."""
+    """The buffers with their full length along the batch axis along which they are to be joined."""
     if other >= mat.n_batch:
         return mat.data, mat.indices
     n = mat.shape[other]
@@ -187,7 +192,7 @@ def _joined(xs: Sequence[Any], axis: int, n_batch: int) -> Any:
 
 
 def _prefix(sizes: Sequence[int], start: int, count: int) -> int | None:
-    """The longest run of sizes from `start` on whose product is the count: where it ends."""
+    """The end of the longest run of sizes from `start` on whose product is `count`; None where there is none."""
     ends = [i for i in range(start, len(sizes) + 1) if math.prod(sizes[start:i]) == count]
     return ends[-1] if ends else None
 

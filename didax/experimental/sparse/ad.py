@@ -23,7 +23,7 @@ def _is_sparse(x: Any) -> bool:
 
 
 class _Entries:
-    """Arguments with the entries of sparse arrays in their place, and the way back."""
+    """Arguments with the entries of sparse arrays in place of the arrays, and the way back."""
 
     def __init__(self, args: Sequence[Any], argnums: int | Sequence[int]):
         self.args = list(args)

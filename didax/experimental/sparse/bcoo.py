@@ -5,8 +5,8 @@
     a.todense()
 
 The axes are batch axes, then sparse ones, then dense ones. `data` has the shape `(*batch, nse, *dense)`, `indices` the
-shape `(*batch, nse, n_sparse)`; an axis of the batch may have length 1 in either, for all. Entries at equal indices add
-up; entries whose indices are out of bounds count for nothing, and stand where there are fewer entries than `nse`.
+shape `(*batch, nse, n_sparse)`; in either, a batch axis may have length 1, which all elements share. Entries at equal
+indices add up; entries whose indices are out of bounds count for nothing, and fill up to `nse` where there are fewer.
 Read next: `_shapes.py`, `_products.py`, `transform.py`.
 """
 
@@ -33,7 +33,7 @@ from didax.experimental.sparse._base import (
     SparseEfficiencyError,
     SparseEfficiencyWarning,
     check_axes_of_scipy,
-    checked_index_dtype,
+    check_index_dtype,
     over_batch,
 )
 
@@ -112,7 +112,7 @@ class BCOO(JAXSparse):
     def from_scipy_sparse(
         cls, mat: Any, *, index_dtype: Any = None, n_dense: int = 0, n_batch: int = 0
     ) -> BCOO:
-        """The array with the entries of a sparse matrix of SciPy's."""
+        """The array with the entries of a SciPy sparse matrix."""
         check_axes_of_scipy(n_batch, n_dense, fix="Use update_layout on the result.")
         coo = mat.tocoo()
         indices = np.stack([coo.row, coo.col], -1).astype(index_dtype or np.int32)
@@ -145,7 +145,7 @@ class BCOO(JAXSparse):
 
 
 def _check(data: Any, indices: Any, shape: Shape) -> Layout:
-    checked_index_dtype(indices, "The indices of a sparse array")
+    check_index_dtype(indices, "The indices of a sparse array")
     nse, n_sparse = indices.shape[-2:] if indices.ndim > 1 else (-1, 0)
     n_batch = indices.ndim - 2
     n_dense = len(shape) - n_batch - n_sparse
@@ -197,7 +197,7 @@ def bounds(mat_shape: Sequence[int], indices: Any) -> Any:
 
 
 def in_bounds(indices: Any, sparse_shape: Sequence[int]) -> Any:
-    """Which entries count."""
+    """Which entries are within bounds; the others do not count."""
     return (indices < bounds(sparse_shape, indices)).all(-1)
 
 
@@ -286,7 +286,7 @@ def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) ->
     Where indices repeat, `assume_unique=True` takes the entry each time, False once; the default is the flag of
     the sparse array.
 
-    Raises TypeError where the first argument is no BCOO array, and ValueError where the shapes differ.
+    Raises TypeError where the first argument is not a BCOO array, and ValueError where the shapes differ.
 
     >>> a = BCOO.fromdense(dnp.array([[0.0, 2.0], [1.0, 0.0]]))
     >>> bcoo_extract(a, dnp.array([[1.0, 2.0], [3.0, 4.0]])).todense()
@@ -445,7 +445,7 @@ def split(x: Sequence[Any], mat: BCOO) -> tuple[tuple[Any, ...], tuple[Any, ...]
 def bcoo_transpose(mat: BCOO, *, permutation: Sequence[int]) -> BCOO:
     """The array with its axes in another order, each among those of its kind.
 
-    Raises TypeError for what is no permutation, and NotImplementedError for one that moves an axis among those of
+    Raises TypeError for what is not a permutation, and NotImplementedError for one that moves an axis among those of
     another kind.
 
     >>> a = BCOO.fromdense(dnp.array([[0, 2, 0], [1, 0, 4]]))

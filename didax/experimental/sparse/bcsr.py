@@ -19,7 +19,7 @@ from didax.experimental.sparse._base import (
     JAXSparse,
     Shape,
     check_axes_of_scipy,
-    checked_index_dtype,
+    check_index_dtype,
     over_batch,
 )
 from didax.experimental.sparse._products import bcoo_dot_general
@@ -28,13 +28,13 @@ from didax.experimental.sparse.bcoo import BCOO, bcoo_fromdense, bcoo_sort_indic
 
 
 def rows_of(indices: Any, indptr: Any) -> Any:
-    """The row of each entry, of one matrix; the number of rows for entries after the last row."""
+    """The row of each entry of one matrix; for entries after the last row, the number of rows."""
     steps = dnp.zeros(indices.shape, indptr.dtype).at[indptr].add(1, mode="drop")
     return (dnp.cumsum(steps) - 1).astype(indices.dtype)
 
 
 def starts_of(rows: Any, n_rows: int) -> Any:
-    """Where the entries of each row of one matrix start, whose entries are in order."""
+    """Where the entries of each row start, for one matrix whose entries are in order."""
     counts = dnp.zeros(n_rows + 1, rows.dtype).at[rows + 1].add(1, mode="drop")
     return dnp.cumsum(counts).astype(rows.dtype)
 
@@ -89,7 +89,7 @@ class BCSR(JAXSparse):
     def from_scipy_sparse(
         cls, mat: Any, *, index_dtype: Any = None, n_dense: int = 0, n_batch: int = 0
     ) -> BCSR:
-        """The array with the entries of a sparse matrix of SciPy's."""
+        """The array with the entries of a SciPy sparse matrix."""
         check_axes_of_scipy(n_batch, n_dense, fix="Leave both out.")
         if mat.ndim != 2:
             rule = "BCSR from_scipy_sparse requires 2D array."
@@ -120,7 +120,7 @@ class BCSR(JAXSparse):
         return BCOO((self.data, indices), shape=self.shape, **flags)
 
     def sum_duplicates(self, nse: int | None = None, remove_zeros: bool = True) -> BCSR:
-        """The array with one entry per index, as of BCOO arrays."""
+        """The array with one entry per index, as `BCOO.sum_duplicates` makes it."""
         return BCSR.from_bcoo(self.to_bcoo().sum_duplicates(nse, remove_zeros))
 
     def todense(self) -> Array:
@@ -135,7 +135,7 @@ class BCSR(JAXSparse):
 
 def _check(data: Any, indices: Any, indptr: Any, shape: Shape) -> None:
     for x in (indices, indptr):
-        checked_index_dtype(x, "The indices of a sparse array")
+        check_index_dtype(x, "The indices of a sparse array")
     n_batch = indices.ndim - 1
     facts = f"Invalid data: {data.shape}, indices: {indices.shape}, indptr: {indptr.shape}, shape: {shape}"
     n_dense = data.ndim - indices.ndim

@@ -1,7 +1,7 @@
 """`COO`, `CSR` and `CSC`: sparse matrices without batches, in the three formats of SciPy, and their products.
 
-They are made, multiplied with dense vectors and matrices and made dense; `BCOO` computes for them and can do more.
-Where a pair of functions differs in the format alone (`coo_matvec`, `csr_matvec`), both are made by one.
+They can be made, multiplied with dense vectors and matrices, and made dense; `BCOO` computes for them and can do more.
+Functions that differ in the format alone (`coo_matvec`, `csr_matvec`) are made by one function.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from didax.experimental.sparse.bcsr import BCSR, rows_of
 
 
 class _Matrix(JAXSparse):
-    """What the formats share: a matrix is what its BCOO is, and is made of one."""
+    """What the formats share: each is computed as a BCOO matrix, and made of one."""
 
     def to_bcoo(self) -> BCOO:
         """The matrix in batched coordinate format."""
@@ -66,7 +66,7 @@ class _Matrix(JAXSparse):
 
 
 class COO(_Matrix):
-    """A matrix of which `data[k]` stands at (`row[k]`, `col[k]`).
+    """A matrix with the entries `data[k]` at (`row[k]`, `col[k]`).
 
     A product with a dense operand raises TypeError where its length does not fit, with a sparse one
     NotImplementedError.

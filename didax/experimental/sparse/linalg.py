@@ -37,6 +37,10 @@ def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: Any = None) -> tuple[Arra
 
     The method is locally optimal: each step takes the best vectors in the span of the present ones, their residuals
     and the last step (Knyazev, SIAM J. Sci. Comput. 23, 2001), whose basis is orthonormalised by a QR decomposition.
+
+    >>> w, v, steps = lobpcg_standard(dnp.diag(dnp.arange(1.0, 9.0)), dnp.ones((8, 1)))
+    >>> w.round(2), abs(v[:, 0]).round(2)[-2:]
+    (Array([8.], dtype=float32), Array([0., 1.], dtype=float32))
     """
     X = dnp.asarray(X)
     multiply = _as_function(A, X)
@@ -73,7 +77,7 @@ def _orthonormal(x: Any, basis: Any) -> Any:
     """The part of the columns that is orthogonal to a basis, made orthonormal; columns with too little of it are 0."""
     norm = dnp.linalg.norm(x, axis=0)
     x = x / dnp.where(norm == 0, 1, norm)
-    for _ in range(2):  # rounding leaves some of the basis in what is small: once more
+    for _ in range(2):  # a second time, because rounding leaves some of the basis in small columns
         x = x - basis @ (basis.T @ x)
         q, r = dnp.linalg.qr(x)
         size = dnp.abs(dnp.diagonal(r))
@@ -114,6 +118,11 @@ def spsolve(data: Any, indices: Any, indptr: Any, b: Any, tol: float = 1e-6, reo
     Args:
       data, indices, indptr: the entries, their columns, and where each row starts.
       b: the right-hand side, a vector with the dtype of `data`.
+
+    Raises ValueError for arrays whose shapes or dtypes do not fit.
+
+    >>> spsolve(dnp.array([2.0, 4.0]), dnp.array([0, 1]), dnp.array([0, 1, 2]), dnp.array([2.0, 8.0]))
+    Array([1., 2.], dtype=float32)
     """
     data, indices, indptr, b = map(dnp.asarray, (data, indices, indptr, b))
     facts = f"data: {data.aval}, indices: {indices.aval}, indptr: {indptr.aval}, b: {b.aval}"

@@ -2,13 +2,13 @@
 
     sparsify(lambda A, x: dnp.sin(A) @ x)(A, x)      for a BCOO array A
 
-`SparseTrace` lets a function run on sparse arrays in the place of dense ones: each operation on one is done by the rule
-in `RULES` or `ROW_RULES` for its primitive, whose operands are BCOO (BCSR) arrays beside dense ones, under the trace
-from before. So `sparsify` composes with all other transformations.
+`SparseTrace` lets a function run on sparse arrays in place of dense ones: each operation on one is done by the rule in
+`RULES` or `ROW_RULES` for its primitive, whose operands are BCOO (BCSR) arrays beside dense ones, under the trace that
+was current before. So `sparsify` composes with all other transformations.
 
-An elementwise operation is applied to the entries, and once to what the other elements are: 0 at first. So every
-function with f(0) = 0 works, whatever it is made of. One such as `cos`, whose result would be dense, is an error that
-says so when the result is asked for. Of a function with derivative rules of its own, the body runs.
+An elementwise operation is applied to the entries, and once to the value of all other elements, which is 0 at first. So
+every function with f(0) = 0 works, whatever it is made of. A function such as `cos`, whose result would be dense, is an
+error that says so when the result is asked for. Where a function has derivative rules of its own, its body runs.
 Read next: `bcoo.py`, `_shapes.py`, `_products.py`, which compute.
 """
 
@@ -57,7 +57,7 @@ def dense_aval(sparse: Any) -> ShapedArray:
 
 
 class SparseTracer(Tracer):
-    """A sparse array in the place of a dense one; the elements that it has no entries for are `rest`, mostly 0.
+    """A sparse array in place of a dense one; the elements that it has no entries for are `rest`, mostly 0.
 
     >>> import didax.numpy as dnp
     >>> a = BCOO.fromdense(dnp.eye(2))
@@ -93,7 +93,7 @@ class SpreadTracer(Tracer):
         self.aval = aval_of(number).update(shape=shape)
 
     def array(self) -> Any:
-        """The array, made outside of the `SparseTrace`, which would spread the number again."""
+        """The array, made outside the `SparseTrace`, which would spread the number again."""
         with set_current_trace(self.owner.parent):
             return dnp.broadcast_to(self.number, self.aval.shape)
 
@@ -167,7 +167,7 @@ class SparseTrace(Trace):
         return list(map(self.traced, out)) if primitive.multiple_results else self.traced(out)
 
     def _with_stretched(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """An operation of which operands are stretched: a product of sparse arrays takes them as they were before."""
+        """An operation on stretched operands: a product of sparse arrays takes them as they were before."""
         if primitive.name == "mul":
             with set_current_trace(self.parent):
                 found: list[Any] = [
@@ -216,7 +216,7 @@ class SparseTrace(Trace):
             return None
         if name == "add" and len(mine) == 1:
             if not mine[0].aval.ndim:
-                return None  # a scalar is no sparse array that would become dense
+                return None  # a scalar is not a sparse array that would become dense
             if zeros and any(type(x) is SpreadTracer for x in args):
                 return None  # the sum with an array of one number, unlike that with the number, is dense
         rests = [x.rest if self._is_mine(x) else _number(x) for x in args]
@@ -285,10 +285,10 @@ def _without_rule(primitive: Primitive, operands: Sequence[Any]) -> NotImplement
 
 @api_boundary
 def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., Any]:
-    """Return the function for sparse arrays (BCOO, BCSR) in the place of dense ones, anywhere in its arguments.
+    """Return the function for sparse arrays (BCOO, BCSR) in place of dense ones, anywhere in its arguments.
 
     Results are sparse where an operation keeps zeros: products, sums of sparse arrays, functions with f(0) = 0,
-    transposes, slices, reshapes, sums over axes. `use_tracer` is accepted: both ways of JAX are one here.
+    transposes, slices, reshapes, sums over axes. `use_tracer`, which chooses between two ways in JAX, is accepted.
 
     >>> import didax.numpy as dnp
     >>> a = BCOO.fromdense(dnp.array([[0.0, 2.0], [3.0, 0.0]]))
@@ -480,7 +480,7 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     return found
 
 
-Flags = list[dict[str, bool]]  # what is known of the indices of each value; nothing of dense ones
+Flags = list[dict[str, bool]]  # what is known about the indices of each value; nothing for dense ones
 
 
 def _flags(values: Sequence[Any]) -> Flags:
@@ -495,7 +495,7 @@ def _with_flags(values: Sequence[Any], flags: Flags) -> list[Any]:
 
 
 def _in_all(*flags: Flags) -> Flags:
-    """What each value is known to be everywhere: steps of a loop, and branches, may differ in it."""
+    """What is known about each value in all cases: in all steps of a loop, or in all branches."""
     return [
         {name: all(known.get(name) for known in each) for name in each[0]}
         for each in zip(*flags, strict=True)
@@ -503,7 +503,7 @@ def _in_all(*flags: Flags) -> Flags:
 
 
 def _settled(step: Callable[[list[Any]], Sequence[Any]], carry: Sequence[Any]) -> Flags:
-    """What is known of the indices of a loop's carry in each step: what it starts with, as far as the step keeps it."""
+    """What is known about the indices of a loop's carry in each step: what holds at the start and after every step."""
     flags = _flags(carry)
     while any(True in known.values() for known in flags):
         kept = _in_all(flags, _flags(eval_shape(step, _with_flags(carry, flags))))

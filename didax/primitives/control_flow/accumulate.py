@@ -1,4 +1,4 @@
-"""Sums with arrays that are zero outside of a window, as updates of that window.
+"""Sums with arrays that are zero outside a window, as updates of that window.
 
     x + dynamic_update_slice(0, u, i)    becomes    dynamic_update_slice(x, dynamic_slice(x, i) + u, i)
     x + scatter_add(0, i, u)             becomes    scatter_add(x, i, u)
@@ -31,7 +31,7 @@ from didax.primitives.shape import broadcast_in_dim_p
 from didax.primitives.slicing import concatenate_p, dynamic_slice_p, dynamic_update_slice_p, pad_p
 from didax.transforms.rewriting import interpret, trace_closed
 
-AddTo = Callable[[Any], Any]  # the sum of its argument and an array that is zero outside of a window
+AddTo = Callable[[Any], Any]  # the sum of its argument and an array that is zero outside a window
 
 
 def accumulate_in_place(jaxpr: Jaxpr) -> Jaxpr:
@@ -78,7 +78,7 @@ def _is_zero(x: Atom, zeros: set[Var]) -> bool:
 
 
 def _window(eqn: Eqn, inputs: Values, zeros: set[Var]) -> AddTo | None:
-    """How to add the result of the equation to an array, if it is zero outside of a window."""
+    """How to add the result of the equation to an array, if it is zero outside a window."""
     if eqn.primitive is scatter_add_p and _is_zero(eqn.invars[0], zeros):
         _, indices, updates = inputs
         return lambda x: scatter_add_p.bind(x, indices, updates, **eqn.params)
@@ -94,7 +94,7 @@ def _window(eqn: Eqn, inputs: Values, zeros: set[Var]) -> AddTo | None:
 
 
 class _Parts(NamedTuple):
-    """An array that is zero but for parts along one axis: where each starts, and the part."""
+    """An array that is zero except for parts along one axis: where each starts, and the part."""
 
     axis: int
     length: int

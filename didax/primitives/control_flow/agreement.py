@@ -38,7 +38,7 @@ def lowest(x: Any, axes: Axes) -> Any:
 
 
 def agreed(x: Any, axes: Axes) -> Any:
-    """`lowest`, and a check that every device has this value."""
+    """What `lowest` gives, after a check that every device along `axes` has this value."""
     over = sorted(axes)
     low, high = _ends(x, axes)
     text = message(

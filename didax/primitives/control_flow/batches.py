@@ -61,10 +61,10 @@ def replace_inactive(active: Any, x: Any, other: Any) -> Any:
 
 
 def fill_inactive(active: Any, x: Any, dim: int = 0, *, linear: bool = False) -> Any:
-    """The batch `x`, whose axis is `dim`, with a copy of an active element in the place of each inactive one.
+    """The batch `x`, whose axis is `dim`, with a copy of an active element in place of each inactive one.
 
-    No tangent flows through the copies. Where `x` may be `linear` tangents do, since `stop_gradient` has no transpose;
-    what is computed for inactive elements must then be dropped.
+    No tangent flows through the copies, except where `x` may be `linear`, since `stop_gradient` has no transpose: what
+    is computed for inactive elements must then be dropped.
     """
     x = array_ops.move_axis(x, dim, 0)
     if linear:

@@ -304,7 +304,7 @@ def _run_unknown(halves: Halves, length: int, n: Any, *operands: Any) -> list[An
 def _as_scan(
     halves: Halves, length: int, saved: Residuals, consts: Values, carry: Values
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Operands and parameters of the unknown half as a counted scan, but for the count."""
+    """Operands and parameters of the unknown half as a counted scan, except for the count."""
     saved_consts, saved_xs = saved
     operands, sizes = BodyLayout.join([*saved_consts, *consts], carry, saved_xs)
     return operands, {"jaxpr": halves.unknown, **sizes, "length": length, "reverse": False, "unroll": 1}

@@ -212,7 +212,7 @@ class Checkpointed(Unbounded):
         return run(_loops(params, plain=True), args, "while_loop")
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
-        """Without the saved carries, if nobody needs these; else as it is."""
+        """The equation without the saved carries, if nobody needs them; otherwise as it is."""
         params = eqn.params
         num_carry = len(params["body_jaxpr"].outvars)
         if not params["save"] or any(used[1 + num_carry :]):
@@ -224,7 +224,7 @@ checkpointed_p = Checkpointed("checkpointed_while")
 
 
 def _replay_params(params: dict[str, Any], body: Jaxpr, step: Jaxpr) -> dict[str, Any]:
-    """Parameters of a forward replay of a loop of `body`, but for the sizes of its parts."""
+    """Parameters of a forward replay of a loop of `body`, except for the sizes of its parts."""
     return {"body_jaxpr": body, "jaxpr": step, "checkpoints": params["checkpoints"], "reverse": False}
 
 
@@ -259,8 +259,7 @@ def _tangent_step(body: Jaxpr, num_consts: int, nonzero_in: Mask) -> tuple[Jaxpr
 class _LinearParts(NamedTuple):
     """A loop in two parts: the loop of the values that are not linear, and the step of those that are.
 
-    The step maps `(consts, linear, others) -> linear`.
-    `linear` marks the linear parts of the carry.
+    The step maps `(consts, linear, others) -> linear`. `linear` marks the linear parts of the carry.
     """
 
     cond: Jaxpr

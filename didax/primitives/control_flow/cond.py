@@ -380,7 +380,7 @@ def _zeros_jaxpr(in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArra
 # - No tangent enters a branch at elements that do not take it, and no cotangent leaves the branch there
 #   (`replace_inactive`). A 0 * inf that arises inside is dropped, not added.
 # - A branch of elementwise operations fuses with the selection, and runs as it is.
-# - Any other branch runs only if some element takes it, and copies of that element pass through it in the place of the
+# - Any other branch runs only if some element takes it, and copies of that element pass through it in place of the
 #   others (`fill_inactive`). So the branch never sees values that it was to be protected from, and a loop in it ends.
 # A collective over the batched axis needs every element: a branch that only some elements take cannot hold one.
 

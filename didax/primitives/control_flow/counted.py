@@ -131,7 +131,7 @@ counted_p = Counted("counted_scan")
 class _CountedRules(Scan):
     """The rules of `scan_p`, where every scan that they bind takes `n` steps."""
 
-    def __init__(self, n: Any):  # It is no primitive of its own, so nothing is registered.
+    def __init__(self, n: Any):  # It is not a primitive of its own, so nothing is registered.
         self.n = n
 
     def apply(self, *args: Any, **params: Any) -> list[Any]:

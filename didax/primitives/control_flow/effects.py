@@ -32,7 +32,7 @@ from didax.transforms.rewriting import trace_closed
 def runs_by_element(*jaxprs: Jaxpr) -> bool:
     """Whether programs have effects that must not happen for elements that take no part.
 
-    Checks, reports of progress and what is only kept are none of them.
+    Checks, reports of progress and computations that are only kept may happen for these, too.
     """
     return any(effect not in (CHECK, KEPT, REPORT) for jaxpr in jaxprs for effect in jaxpr.effects)
 

@@ -139,7 +139,7 @@ class BodyLayout(Layout):
 
     @classmethod
     def of_while(cls, params: dict[str, Any]) -> Self:
-        """That of the body of a while loop, by the loop's parameters."""
+        """The layout of the body of a while loop, by the loop's parameters."""
         return cls((params["body_nconsts"], len(params["body_jaxpr"].outvars)))
 
 

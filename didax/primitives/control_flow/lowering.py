@@ -158,7 +158,7 @@ class ScanWriter(NamedTuple):
         # has another value, below a limit that every dtype of so many bytes holds (float0 is written as booleans).
         values = [next(ctx.counter) % (1 << max(8 * aval.dtype.itemsize - 7, 0)) for aval in avals]
         moves = [e for e in self.body.eqns if e.primitive is memory_p or any(map(moves_values, e.jaxprs))]
-        if moves:  # rows may go to the host, whose memory XLA takes in the place of a broadcast
+        if moves:  # rows may go to the host, whose memory XLA takes in place of a broadcast
             numbers = [ctx.scalar(value, aval.dtype) for value, aval in zip(values, avals, strict=True)]
             return [ctx.fill(number, aval) for number, aval in zip(numbers, avals, strict=True)]
         earlier = next((x for x in self.xs if x.name in ctx.of_loops and 0 not in x.aval.shape), None)

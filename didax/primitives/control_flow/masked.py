@@ -74,7 +74,7 @@ def masked_while(body: Jaxpr, cond: Jaxpr, axis: AxisData, const_dims: Dims) -> 
 
 @cached_on_jaxpr
 def masked_while_anew(body: Jaxpr, cond: Jaxpr, const_dims: Dims) -> tuple[Jaxpr, Jaxpr]:
-    """The same for a condition that is computed twice for each step, as `costs_little` allows: nothing is carried.
+    """`masked_while` for a condition computed twice for each step, if it `costs_little`: nothing more is carried.
 
     Memory is neither written nor read for the condition then: XLA fuses it with the step.
     """

@@ -14,7 +14,7 @@ from didax.primitives.control_flow.layout import WhileLayout, split_at
 
 
 def branched(self: Any, eqn: PaddedEqn, index: Any, *args: Any, branches: tuple[Jaxpr, ...]) -> Any:
-    """Each branch padded."""
+    """Pad each branch."""
     return self.bind(index, *args, *eqn.numbers, branches=tuple(map(eqn.inner, branches)))
 
 
@@ -27,7 +27,7 @@ def sizes_first(jaxpr: Jaxpr, before: int, count: int) -> Jaxpr:
 def while_loop(
     self: Any, eqn: PaddedEqn, *args: Any, cond_jaxpr: Jaxpr, body_jaxpr: Jaxpr, **params: Any
 ) -> Any:
-    """Condition and body padded."""
+    """Pad the condition and the body."""
     cond_consts, consts, carry = WhileLayout.of(params).split(args)
     count = len(eqn.numbers)
     cond = sizes_first(eqn.inner(cond_jaxpr), len(cond_consts), count)

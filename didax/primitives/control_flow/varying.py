@@ -5,7 +5,7 @@
 The types of a loop's body say along which manual axes each part of the carry varies. Where operands vary along more
 axes than the body was staged for, or where devices take different numbers of steps, or different branches, the body
 is staged again with types that say so, and operands are made to vary (`pvary`): reverse mode then sums over devices
-where it has to, outside of the loop. A device that has left a loop, or that took another branch, cannot take part in
+where it has to, outside the loop. A device that has left a loop, or that took another branch, cannot take part in
 a collective, and the others would wait for it forever; this is an error.
 Read next: `primitives/varying.py`; `scan.py`, `while_loop.py`, `cond.py`, which call these.
 """

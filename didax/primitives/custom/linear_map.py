@@ -55,7 +55,7 @@ class LinearMap:
         return self.name
 
     def forward(self, *args: Any) -> list[Any]:
-        """The map applied, under the current trace."""
+        """Apply the map under the current trace."""
         n = self.num_residuals
         if self.apply is not None:
             return [instantiate(y) for y in self.apply(args[:n], args[n:])]
@@ -63,7 +63,7 @@ class LinearMap:
         return transposed(self.name, self.transpose, self.out_avals, args[:n], args[n:])
 
     def backward(self, residuals: Sequence[Any], cts: Sequence[Any]) -> Sequence[Any]:
-        """The transposed map applied, under the current trace."""
+        """Apply the transposed map under the current trace."""
         if self.transpose is not None:
             return self.transpose(residuals, cts)
         assert self.apply is not None

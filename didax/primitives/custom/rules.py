@@ -187,7 +187,7 @@ class Over:
 def _flat_forward(
     rules: Rules, perturbed: tuple[bool, ...], run: Callable[[Callable[..., list[Any]]], R]
 ) -> tuple[R, int, Callable[[Values, Values], list[Any]]]:
-    """`(what run gives of the forward pass as a flat function, how many of its results are no residuals, backward)`.
+    """`(what run makes of the flat forward pass, how many of its results are not residuals, backward)`.
 
     Backward functions live as long as programs do, so they hold no tracers.
     """
@@ -210,7 +210,7 @@ class _Elsewhere(Rules):
         super().__init__(inner.name, inner.given, inner.optimize_remat)
         self._inner = inner
         self._held = frozenset(map(id, held))  # captured values that only the rules use
-        # Values that are no tracers are the same under every trace.
+        # Values that are not tracers are the same under every trace.
         self._captured = [x if isinstance(x, Tracer) else None for x in captured]
 
     def _with(self, operands: Values) -> tuple[Callable[..., list[Any]], Values]:

@@ -1,6 +1,6 @@
 """Comparisons: bools that say which elements of two arrays are equal, or smaller, or larger.
 
-Random keys, whose elements are no numbers, are equal or not: they are where all of the words behind them are.
+Random keys are not numbers, so they are only compared for equality: two keys are equal where all of their words are.
 Read next: `arithmetic.py`.
 """
 

@@ -123,7 +123,7 @@ class Eigvalsh(MatrixPrimitive):
 
 
 def _in_eigenbasis(v: Any, t: Any, lower: bool) -> Any:
-    """V^H A' V."""
+    """V^H A' V, the tangent of the matrix in its eigenbasis."""
     return matmul(adjoint(v), matmul(from_triangle(t, lower), v))
 
 

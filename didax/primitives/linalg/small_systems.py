@@ -155,7 +155,7 @@ def _pivot_row(ctx: FunctionContext, rows: Value, k: Value, place: Value) -> lis
 
 
 def _is_row(ctx: FunctionContext, x: Value, i: Value, direction: str = "EQ") -> Value:
-    """Where the place along the leading axis is `i`, a number or one for each system; or above it, or below it."""
+    """Where the place along the leading axis is `i`, or above or below it; `i` may differ between the systems."""
     places = x.aval.update(dtype=INT32, weak_type=False)
     wanted = ctx.broadcast(i, places, [places.ndim - 1] if i.aval.ndim else [])
     return ctx.compare(direction, ctx.iota(places, 0), wanted)

@@ -20,7 +20,7 @@ if not TYPE_CHECKING:
 def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
     """Return the row of `code_book` that is nearest to each row of `obs`, and the distance to it.
 
-    Vectors count as columns of numbers. `check_finite` is accepted.
+    Where both are vectors, each number is a row. `check_finite` is accepted.
 
     >>> from didax.scipy.cluster.vq import vq
     >>> vq(dnp.array([[0.0, 1.0], [5.0, 5.0]]), dnp.array([[0.0, 0.0], [5.0, 6.0]]))

@@ -1,7 +1,8 @@
 """Functions of a few small matrices, computed by NumPy and LAPACK: the eager rules of functions with loops.
 
-Each takes finite NumPy values and does what the function beside it does, one matrix after the other. It declines
-others, and those where a matrix is singular. Read next: `didax/api/numpy_functions.py`.
+Each takes finite NumPy values and does what a function of `_systems.py`, `_factors.py` or `_matrix_functions.py` does,
+one matrix after the other. It declines (`Declined`) other values, and singular matrices. Read next:
+`didax/api/numpy_functions.py`.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from didax.primitives.linalg.host import are_small, by_matrix, is_finite, routin
 
 # The degree of the Pade approximant, and the norm up to which it is exact to rounding, by the bits of a real number.
 PADE = {32: (7, 3.925724783138660), 64: (13, 5.371920351148152)}
-_LENGTH_MAX = 16  # loops over rows and columns are faster in a compiled program above
+_LENGTH_MAX = 16  # of longer axes, loops over rows and columns are faster in a compiled program
 
 
 def of_matrices(rule: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
-    """The rule for batches of matrices, from that for one; it gives one result, or a tuple."""
+    """The rule for batches of matrices, from the rule for one; it gives one result, or a tuple."""
 
     @functools.wraps(rule)
     def compute(*operands: Any, **params: Any) -> Any:
@@ -52,14 +53,14 @@ def solve(a: Any, b: Any) -> Any:
 
 
 def pade_coefficients(degree: int) -> list[float]:
-    """Those of the numerator, by ascending powers."""
+    """The coefficients of the approximant's numerator, by ascending powers."""
     n = degree
     return [math.comb(n, k) * math.factorial(2 * n - k) / math.factorial(2 * n) for k in range(n + 1)]
 
 
 @functools.cache
 def _pade(dtype: np.dtype[Any]) -> tuple[float, Any, int]:
-    """The radius, the rows of coefficients of the odd and of the even part, and how many powers each row combines."""
+    """The radius, the coefficients of the odd and of the even part in rows of four powers, and the degree."""
     degree, radius = PADE[dtype.itemsize * 8 // (2 if dtype.kind == "c" else 1)]
     c = pade_coefficients(degree)
     halves = [c[1::2], c[::2]]
@@ -135,7 +136,7 @@ def _schur(x: Any) -> tuple[Any, Any]:
 
 @of_matrices
 def principal_root(x: Any) -> Sequence[Any]:
-    """The root z R z^H of a complex matrix z t z^H, by diagonals: (r_ii + r_jj) r_ij = t_ij - what is between."""
+    """The root z R z^H of a complex matrix z t z^H, by diagonals: (r_ii + r_jj) r_ij = t_ij - sum of r_ik r_kj."""
     t, z = _schur(x)
     d = np.sqrt(t.diagonal())
     root = np.diag(d)

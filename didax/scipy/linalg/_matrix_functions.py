@@ -76,7 +76,7 @@ def _exponential(x: Any, *, upper_triangular: bool, most: Any) -> Any:
 
 
 def _squares(y: Any, squarings: Any, most: Any) -> Any:
-    """Matrices, each of them squared so many times."""
+    """The matrices `y`, each of them squared as often as `squarings` says."""
 
     def square(i: Any, y: Any) -> Any:
         wanted = (i < squarings)[..., None, None]
@@ -185,7 +185,7 @@ def _triangular_root(t: Any) -> Any:
 
     def column(j: Any, root: Any) -> Any:
         shifts = diagonal + dnp.take(diagonal, j, axis=-1)[..., None]
-        # Two zeros: then the root is checked below.
+        # Where both diagonal elements are 0, any number is tried, and the root is checked below.
         shifts = dnp.where((shifts == 0) | (rows >= j), 1, shifts)
         system = dnp.where(rows < j, matrix.triu(root, 1), 0) + matrix.on_diagonal(matrix.as_rows(shifts, n))
         wanted = dnp.where(rows < j, dnp.take(t, j, axis=-1), 0)[..., None]
@@ -236,7 +236,7 @@ def _parlett(t: Any, values: Any) -> Any:
     gaps = w - w[:, None]
 
     def superdiagonal(p: Any, f: Any) -> Any:
-        """With zeros where f is not known yet, its commutator with t has what the recurrence sums."""
+        """f is 0 where it is not known yet, so its commutator with t has the sums of the recurrence."""
         sums = matrix.matmul(t, f) - matrix.matmul(f, t)
         safe = dnp.where(gaps == 0, 1, gaps)
         unknown = dnp.where((t == 0) & (sums == 0), 0, dnp.nan)

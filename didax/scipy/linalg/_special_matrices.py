@@ -1,6 +1,6 @@
-"""Matrices with a structure: made of one or two vectors (`toeplitz`, `companion`), or of their size (`hilbert`, `dft`).
+"""Matrices with a structure: made of one or two vectors (`toeplitz`, `companion`), or from a size (`hilbert`, `dft`).
 
-Matrices of their size are computed exactly, in Python's integers where they are whole, and rounded once.
+Matrices made from a size are computed exactly, in Python's integers where they are whole, and rounded once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from didax.core.value import Array
 from didax.lax import scan
 from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, broadcast, broadcast_shapes, promote_dtypes
 
-# --- Of vectors ---------------------------------------------------------------------------------------------
+# --- Made of vectors ----------------------------------------------------------------------------------------
 
 
 def _vector(name: str, x: Any, argument: str, least: int = 0) -> Array:
@@ -39,13 +39,8 @@ def _pair(name: str, **vectors: Any) -> list[Array]:
     return [broadcast(x, (*batch, x.shape[-1])) for x in xs]
 
 
-def _at(values: Any, index: Any) -> Array:
-    """The matrices values[..., index]."""
-    return values[..., index]
-
-
 def _grid(rows: int, columns: int) -> tuple[Any, Any]:
-    """The row and the column of each position of a matrix: NumPy's arrays, or arrays of the program for any size."""
+    """The row and the column of each position of a matrix: NumPy arrays, or traced ones for a symbolic size."""
     xp = dnp if is_symbolic(rows) or is_symbolic(columns) else np
     return xp.arange(rows)[:, None], xp.arange(columns)
 
@@ -68,7 +63,7 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     # From the upper right corner to the lower left one.
     values = dnp.concatenate([row[..., :0:-1], column], -1)
     i, j = _grid(m, n)
-    return _at(values, i - j + max_dim(n - 1, 0))
+    return values[..., i - j + max_dim(n - 1, 0)]
 
 
 @evaluated_whole
@@ -87,13 +82,13 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     column, row = _pair("hankel", c=c, r=dnp.zeros_like(_vector("hankel", c, "c")) if r is None else r)
     values = dnp.concatenate([column, row[..., 1:]], -1)
     i, j = _grid(column.shape[-1], row.shape[-1])
-    return _at(values, i + j)
+    return values[..., i + j]
 
 
 @evaluated_whole
 @array_function
 def circulant(c: ArrayLike) -> Array:
-    """Return matrices of which each column is the one before it, turned by one: the first is `c`.
+    """Return matrices whose first column is `c`, and whose other columns are the one before, rotated down by one.
 
     >>> from didax.scipy import linalg
     >>> linalg.circulant(dnp.array([1, 2, 3]))
@@ -104,7 +99,7 @@ def circulant(c: ArrayLike) -> Array:
     column = _vector("circulant", c, "c")
     n = column.shape[-1]
     i, j = _grid(n, n)
-    return _at(column, (i - j) % max_dim(n, 1))
+    return column[..., (i - j) % max_dim(n, 1)]
 
 
 @evaluated_whole
@@ -139,20 +134,20 @@ def companion(a: ArrayLike) -> Array:
     Array([[-2., -3.],
            [ 1.,  0.]], dtype=float32)
     """
-    x = _floating(_vector("companion", a, "a", 2))
+    x = _floating_vector("companion", a, 2)
     row = -x[..., 1:] / x[..., :1]
     return _with_subdiagonal(row, dnp.ones_like(row))
 
 
 def _with_subdiagonal(row: Any, below: Any) -> Array:
-    """Matrices of zeros but for the first row and, of each column but the last one, the element below the diagonal."""
+    """Matrices of zeros, except for the first row and the elements next to the diagonal, below it."""
     i, j = _grid(row.shape[-1], row.shape[-1])
     first = dnp.where(i == 0, row[..., None, :], dnp.zeros((), row.dtype))
     return dnp.where(i == j + 1, below[..., None, :], first)
 
 
-def _floating(x: Array) -> Array:
-    return dnp.asarray(promote_dtypes("companion", x, to_inexact=True)[0])
+def _floating_vector(name: str, a: Any, least: int) -> Array:
+    return dnp.asarray(promote_dtypes(name, _vector(name, a, "a", least), to_inexact=True)[0])
 
 
 @evaluated_whole
@@ -182,7 +177,7 @@ def fiedler_companion(a: ArrayLike) -> Array:
            [ 1.,  0.,  0.],
            [ 0., -4.,  0.]], dtype=float32)
     """
-    x = _floating(_vector("fiedler_companion", a, "a", 1))
+    x = _floating_vector("fiedler_companion", a, 1)
     n = x.shape[-1] - 1
     monic = x / x[..., :1]
     source, one = _fiedler_positions(n)
@@ -223,7 +218,7 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     start, rows = ends[mode]
     i, j = _grid(rows, n)
     index = i + start - j
-    return dnp.where((index >= 0) & (index < m), _at(x, index.clip(0, m - 1)), dnp.zeros((), x.dtype))
+    return dnp.where((index >= 0) & (index < m), x[..., index.clip(0, m - 1)], dnp.zeros((), x.dtype))
 
 
 @evaluated_whole
@@ -255,7 +250,7 @@ def _block(x: Any) -> Any:
     return dnp.asarray(x) if isinstance(x, list | tuple) else x
 
 
-# --- Of a size ----------------------------------------------------------------------------------------------
+# --- Made from a size ---------------------------------------------------------------------------------------
 
 
 def _size(name: str, n: Any, least: int = 1) -> int:
@@ -270,7 +265,7 @@ def _size(name: str, n: Any, least: int = 1) -> int:
 
 
 def _computing(n: Any) -> Any:
-    """NumPy, in 64 bits, or for a symbolic size the functions whose operations go into the program."""
+    """NumPy, which computes in 64 bits; for a symbolic size `didax.numpy`, whose operations the program does."""
     return dnp if is_symbolic(n) else np
 
 
@@ -332,13 +327,15 @@ def _triangle_kind(name: str, kind: Any) -> str:
 def _triangle(n: Any) -> Array:
     """Pascal's triangle as the lower half of a matrix: each row is the one before, added to itself moved by one."""
     first = _as_floats(dnp.arange(n) == 0)
-    # What moving turns around is 0, but for the last row, which no other follows.
+    # The element that `roll` brings from the end to the front is 0, except in the last row, which no row follows.
     return scan(lambda row, _: (row + dnp.roll(row, 1), row), first, None, length=n)[1]
 
 
 def _pascal_of(lower: Array, kind: str, inverse: bool = False) -> Array:
-    """The matrix of a kind, whose lower factor this is: the first factor of its product with the upper one, or of the
-    inverse the second."""
+    """Pascal's matrix of a kind, from its lower triangular factor L.
+
+    The symmetric matrix is L @ L.T; the inverse is L.T @ L, where L is the factor of the inverse.
+    """
     if kind != "symmetric":
         return lower if kind == "lower" else lower.T
     left, right = (lower.T, lower) if inverse else (lower, lower.T)

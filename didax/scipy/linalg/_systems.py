@@ -292,7 +292,7 @@ def _triangular(
 def _solved(name: str, a: Any, b: Any, solve: Callable[[Any, Any], Any]) -> Any:
     """`solve` applied to square matrices and columns of one dtype with equal batch axes."""
     left, right = [dnp.asarray(x) for x in promote_dtypes(name, a, b, to_inexact=True)]
-    left, right = left.astype(left.dtype), right.astype(right.dtype)  # strong
+    left, right = left.astype(left.dtype), right.astype(right.dtype)  # strongly typed
     matrix.check_square(name, left.aval, "a")
     if config.state().as_in_jax and name != "solve" and 1 < right.ndim == left.ndim - 1:
         return _solved(name, left, right[..., None], solve)[..., 0]  # JAX takes these for batched vectors
@@ -397,7 +397,7 @@ def triangular_sylvester(r: Any, s: Any, f: Any) -> Any:
     identity = dnp.eye(r.shape[-1], dtype=r.dtype)
 
     def column(k: Any, y: Any) -> Any:
-        known = (y @ dnp.take(s, k, axis=-1)[..., None])[..., 0]  # the columns from k on are zero still
+        known = (y @ dnp.take(s, k, axis=-1)[..., None])[..., 0]  # the columns of y from k on are still zero
         shift = dnp.take(dnp.take(s, k, axis=-1), k, axis=-1)[..., None, None]
         new = _triangular(r + shift * identity, (dnp.take(f, k, axis=-1) - known)[..., None], lower=False)
         return dnp.where(dnp.arange(f.shape[-1]) == k, new, y)

@@ -124,7 +124,7 @@ def _solve(
 
     def solve_from(x0: Any, matvec: Operator, b: Any) -> Any:
         x, residual = method(matvec, b, x0, dnp.maximum(tol * _norm(b), atol), limit, precondition)
-        is_known = dnp.isfinite(_norm(residual))  # else no step was compared with it, and x is the guess
+        is_known = dnp.isfinite(_norm(residual))  # otherwise no step was taken for it, and x is the guess
         return pytree.map(lambda y: dnp.where(is_known, y, math.nan), x)
 
     def from_zero(vecmat: Operator, b: Any) -> Any:
@@ -277,7 +277,7 @@ def _arnoldi(A: Operator, unit: Any, n: int) -> tuple[Any, Array]:
         w = A(pytree.map(lambda v: v[k], basis))
         before = _norm(w)
         column = dnp.zeros(n + 1, dtype)
-        for _ in range(2):  # twice is enough
+        for _ in range(2):  # a second time, because rounding leaves parts along the basis
             h = overlaps(basis, w)
             w = pytree.map(lambda v, w, h=h: w - dnp.tensordot(h.astype(v.dtype), v, 1), basis, w)
             column = column + h

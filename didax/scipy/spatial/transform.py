@@ -1,11 +1,11 @@
 """Rotations of space, as unit quaternions (x, y, z, w): `Rotation`, and `Slerp` between several of them.
 
-    r = Rotation.from_euler("xyz", angles)      capital letters: about the axes that turn along
+    r = Rotation.from_euler("xyz", angles)      capital letters: about axes that turn with the body
     (r * s).apply(v)                            s first, then r
 
 A rotation by the angle t about the unit vector n is the quaternion (n sin(t/2), cos(t/2)); q and -q are the same
-rotation. Both classes are pytrees. A `Rotation` holds one rotation, or an array of them. Derivatives are finite at
-the identity too.
+rotation. Both classes are pytrees. A `Rotation` holds one rotation, or an array of them. Derivatives are finite, at the
+identity, too.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Rotation(NamedTuple):
         """Return the products of rotations about up to three axes: "xyz" about fixed ones, "XYZ" about turning ones."""
         intrinsic, axes = _axes(seq, (1, 2, 3))
         a = _real("Rotation.from_euler", angles)
-        a = a[..., None] if len(axes) == 1 and (not a.ndim or a.shape[-1] != 1 or a.ndim == 0) else a
+        a = a[..., None] if len(axes) == 1 and (not a.ndim or a.shape[-1] != 1) else a
         if not a.ndim or a.shape[-1] != len(axes):
             fix = f"Pass angles of shape ({len(axes)},) or (..., {len(axes)})."
             rule = "Rotation.from_euler takes an angle for each axis."
@@ -189,7 +189,7 @@ class Rotation(NamedTuple):
         if not isinstance(other, Rotation):
             rule = "A rotation is multiplied with rotations."
             raise TypeError(message(rule, f"other: {other!r:.60}", fix="Use r.apply(v) to rotate vectors."))
-        return Rotation(_unit(_product(self.quat, other.quat)))  # or rounding errors would add up to a factor
+        return Rotation(_unit(_product(self.quat, other.quat)))  # a unit, or rounding errors would add up
 
     @api_boundary
     def apply(self, vectors: ArrayLike, inverse: bool = False) -> Array:
@@ -262,10 +262,10 @@ class Rotation(NamedTuple):
 
     @api_boundary
     def as_euler(self, seq: str, degrees: bool = False) -> Array:
-        """Return the angles about three axes of which the rotation is made: see `from_euler`.
+        """Return the angles of the rotations about three axes that make up the rotation: see `from_euler`.
 
-        The first and third are between -pi and pi, and the second between -pi/2 and pi/2, or 0 and pi if the first
-        axis is the third. Where only a sum of the first and third matters, the third is 0.
+        The first and third are between -pi and pi, and the second between -pi/2 and pi/2, or between 0 and pi if the
+        first axis is the third. Where only a sum of the first and third matters, the third is 0.
         """
         intrinsic, axes = _axes(seq, (3,))
         angles = _euler_angles(self.quat, axes, intrinsic)
@@ -294,7 +294,7 @@ def _quaternions(m: Any) -> Any:
 
 
 def _axes(seq: str, lengths: tuple[int, ...]) -> tuple[bool, list[int]]:
-    """Whether the axes turn along, and which they are."""
+    """Whether the axes turn with the body, and which they are."""
     lower = seq.lower() if isinstance(seq, str) else ""
     valid = len(lower) in lengths and set(lower) <= set("xyz") and seq in (lower, lower.upper())
     if not valid or any(a == b for a, b in itertools.pairwise(lower)):
@@ -322,7 +322,7 @@ def _euler_angles(q: Any, axes: list[int], intrinsic: bool) -> Any:
     first, third = half_sum - half_difference, half_sum + half_difference
     locked = dnp.where(at_zero, 2 * half_sum, 2 * half_difference * (-1 if not intrinsic else 1))
     is_locked = at_zero | at_pi
-    # about fixed axes the last angle is set to 0, about turning ones the last of the given order
+    # The last angle in the given order is set to 0.
     if intrinsic:
         third, first = dnp.where(is_locked, locked, third), dnp.where(is_locked, 0, first)
     else:
@@ -370,7 +370,7 @@ class Slerp(NamedTuple):
     def __call__(self, times: ArrayLike) -> Rotation:
         """Return the rotations at one time or at a vector of them.
 
-        Outside of the given range the first and the last rotation go on.
+        Outside the given range the first and the last turn continue.
         """
         t = _real("Slerp", times).astype(self.times.dtype)
         if t.ndim > 1:

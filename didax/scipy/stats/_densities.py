@@ -45,7 +45,7 @@ _LOG2_E = 1 / math.log(2)
 
 
 class Density(Elementwise):
-    """The density `of` a name, of float32 numbers: its value from float64, its derivative from another formula.
+    """The density `of` a name, for float32 numbers: its value from float64, its derivative from another formula.
 
     The last operands are location and scale, if it is `moved`. Power series are those of exp(logarithm).
     """
@@ -99,7 +99,7 @@ class Density(Elementwise):
         return y, slope if stated else mul(y, instantiate(slope))
 
     def sparsity(self, operands: Sequence[Dependence], **params: Any) -> Any:
-        """Of all operands."""
+        """The density depends on the elements of all operands."""
         shape = max([x.aval.shape for x in operands], key=len)
         return union([stretched(x, shape) for x in operands])
 
@@ -115,7 +115,7 @@ def _numpy_function(value: Formula, dtype: np.dtype[Any], *shapes: Any) -> Calla
 
 
 def value_of(power: Power) -> Any:
-    """The number, as a quotient: XLA computes one that several derivatives read once, but a product for each."""
+    """The number, as a quotient: XLA computes a quotient once for several derivatives, but a product for each."""
     return power.factor / exponential2(-power.exponent, 1000.0)
 
 
@@ -127,9 +127,10 @@ def rounded_once(
     otherwise: Formula,
     still: tuple[int, ...],
 ) -> Formula:
-    """A density: of float32 numbers by `in_double`, with derivatives by those `stated`, or of its `logarithm`.
+    """A density: for float32 numbers by `in_double`, with the derivatives of `stated`, or those of its `logarithm`.
 
-    All are functions of the same operands, of which the last ones are Python numbers where they are `still`.
+    All are functions of the same arguments. The last ones, location and (for some) scale, are not operands where they
+    have their default values, the Python numbers `still`.
     """
     density_p.formulas[name] = in_double, logarithm, stated, still
 
@@ -205,7 +206,7 @@ def logistic(z: Any) -> Power:
 
 
 def pareto(z: Any, b: Any) -> Power:
-    b = dnp.minimum(b, 1e60)  # in the place of infinity
+    b = dnp.minimum(b, 1e60)  # in place of infinity
     return Power(b, -(b + 1) * logarithm2(z))
 
 
@@ -248,7 +249,7 @@ def poisson(k: Any, mu: Any) -> Power:
 
 
 def betabinom(k: Any, n: Any, a: Any, b: Any) -> Power:
-    """Of three binomial terms, each near its maximum: see `log_beta_binomial` of `_parts.py`."""
+    """From three binomial terms, each near its maximum: see `log_beta_binomial` of `_parts.py`."""
     rest = n - k
     swap = k + a > rest + b
     k, rest, a, b = [dnp.where(swap, y, x) for x, y in ((k, rest), (rest, k), (a, b), (b, a))]

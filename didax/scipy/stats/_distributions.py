@@ -6,8 +6,8 @@ A distribution states some of its functions for location 0 and scale 1, on its s
 
     pdf = exp(logpdf)    cdf = exp(logcdf) = 1 - sf    logcdf = log(cdf)    sf = exp(logsf) = 1 - cdf    logsf = log(sf)
 
-and so do location and scale, values outside of the support (probability 0) and parameters outside of theirs (NaN).
-Where a formula is not to be used it sees harmless numbers, so derivatives are finite. Arguments promote to one
+and so do location and scale, values outside the support (probability 0) and parameters outside theirs (NaN).
+Where a formula is not to be used, it is given harmless numbers, so derivatives are finite. Arguments promote to one
 floating dtype and broadcast; narrow floats are computed in float32 and rounded once. Densities of float32 numbers are
 computed in float64, by `_densities.py`. Read next: `_tables.py`, the distributions.
 """
@@ -105,8 +105,8 @@ def continuous(
 ) -> Distribution:
     """A distribution with a density; `also` are functions that follow from those whose formulas are given.
 
-    `share` is how the argument of ppf and isf is called. A periodic density has no value at infinity. `kinds` are those
-    of the numbers, real or complex, for which the formulas hold.
+    `share` is the name of the argument of ppf and isf. A periodic density has no value at infinity. `kinds` are the
+    kinds of numbers, real or complex, for which the formulas hold.
     """
     names = parameters.split()
 
@@ -137,10 +137,7 @@ def continuous(
             functools.partial(of_share, formula) if is_share else functools.partial(of_value, kind, formula)
         )
         if kind == "pdf" and name in POWERS:
-            in_double = functools.partial(of_value, kind, lambda *args: value_of(POWERS[name](*args)))
-            logarithm = functools.partial(of_value, "logpdf", formulas["logpdf"])
-            stated = function if kind in formulas else None
-            function = rounded_once(f"{name}.pdf", in_double, logarithm, stated, function, (0, 1))
+            function = _in_double(name, kind, formulas, of_value, function, (0, 1))
         arguments = [share if is_share else "x", *names]
         return _public(name, kind, arguments, {"loc": 0, "scale": 1}, function, kinds)
 
@@ -157,7 +154,7 @@ def discrete(
     also: str = "pmf",
     **formulas: Formula,
 ) -> Distribution:
-    """A distribution on integers; the formula of `logpmf` sees integers of the support only."""
+    """A distribution on integers; the formula of `logpmf` is given integers of the support only."""
     names = parameters.split()
 
     def of_value(kind: str, formula: Formula, k: Any, *rest: Any) -> Any:
@@ -177,13 +174,25 @@ def discrete(
             return _public(name, kind, names, {"loc": 0}, functools.partial(_of_any_place, formulas[kind]))
         function = functools.partial(of_value, kind, _standard(kind, formulas))
         if kind == "pmf" and name in POWERS:
-            in_double = functools.partial(of_value, kind, lambda *args: value_of(POWERS[name](*args)))
-            logarithm = functools.partial(of_value, "logpmf", formulas["logpmf"])
-            stated = function if kind in formulas else None
-            function = rounded_once(f"{name}.pmf", in_double, logarithm, stated, function, (0,))
+            function = _in_double(name, kind, formulas, of_value, function, (0,))
         return _public(name, kind, ["k", *names], {"loc": 0}, function)
 
     return made_of(name, doc, {kind: make(kind) for kind in [*formulas, *also.split()]})
+
+
+def _in_double(
+    name: str,
+    kind: str,
+    formulas: dict[str, Formula],
+    of_value: Callable[..., Any],
+    function: Formula,
+    still: tuple[int, ...],
+) -> Formula:
+    """The density `function`, computed in float64 for float32 numbers; `still` are the default location and scale."""
+    in_double = functools.partial(of_value, kind, lambda *args: value_of(POWERS[name](*args)))
+    logarithm = functools.partial(of_value, f"log{kind}", formulas[f"log{kind}"])
+    stated = function if kind in formulas else None
+    return rounded_once(f"{name}.{kind}", in_double, logarithm, stated, function, still)
 
 
 def _standard(kind: str, formulas: dict[str, Formula]) -> Formula:
@@ -197,7 +206,7 @@ def _standard(kind: str, formulas: dict[str, Formula]) -> Formula:
 def _on_support(
     kind: str, formula: Formula, z: Any, shapes: Sequence[Any], low: Any, high: Any, inside: Any
 ) -> Any:
-    """The formula where `z` is in the support and finite; elsewhere it sees `inside`, and what holds there counts."""
+    """The formula where `z` is in the support and finite, and `_OUTSIDE` elsewhere, where the formula sees `inside`."""
     under, over = _OUTSIDE[kind]
     if _is_known(low) and _is_known(high) and math.isinf(low) and math.isinf(high):
         infinite = dnp.isinf(z)
@@ -206,7 +215,7 @@ def _on_support(
     below, above = _beyond(z < low, z == -math.inf, low), _beyond(z > high, z == math.inf, high)
     value = formula(dnp.where(below | above, inside, z), *shapes)
     value = dnp.where(dnp.isnan(z), z, value)
-    if under == over:  # one choice: each mask that the derivative reads, too, is a kernel
+    if under == over:  # one choice: XLA makes a kernel for each mask that the derivative reads as well
         return dnp.where(below | above, under, value)
     return dnp.where(below, under, dnp.where(above, over, value))
 
@@ -240,7 +249,7 @@ def _is_known(end: Any) -> bool:
 
 
 def _between(low: Any, high: Any) -> Any:
-    """A number inside of the support, and not at an end of it, where derivatives may be infinite."""
+    """A number inside the support, not at an end, where derivatives may be infinite."""
     if _is_known(low) and _is_known(high):
         if math.isinf(low):
             return min(high - 1, 0)

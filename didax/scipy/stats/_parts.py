@@ -113,7 +113,7 @@ def log_binomial_of_trials(n: Any, k: Any, p: Any) -> Any:
 def log_beta_binomial(n: Any, k: Any, a: Any, b: Any) -> Any:
     """log(n! / (k! (n - k)!) B(k + a, n - k + b) / B(a, b)), of three binomial terms, each near its maximum.
 
-    Any share p gives the same, so it is not differentiated by. It is at most 1/2, as 1 - p would lose what p has.
+    Any share p gives the same, so p has no derivative. It is at most 1/2, because 1 - p would lose digits of a small p.
     """
     rest = n - k
     swap = k + a > rest + b
@@ -121,7 +121,7 @@ def log_beta_binomial(n: Any, k: Any, a: Any, b: Any) -> Any:
     wins, losses = k + a, rest + b
     p = stop_gradient(wins / (wins + losses))
     terms = log_binomial(k, rest, p) + log_binomial(a, b, p) - log_binomial(wins, losses, p)
-    # In quotients that are 1 where k or n - k is 0: then neither depends on a or b, which may be tiny.
+    # Quotients that are 1 where k or n - k is 0, so that they do not depend on a or b there, which may be tiny.
     return terms + dnp.log((wins + losses) / (a + b) * (a / wins) * (b / losses))
 
 
@@ -139,7 +139,7 @@ def log_mass(a: Any, b: Any) -> tuple[Any, Any]:
     tail_size = _log_tail(dnp.where(tail, near, 1), dnp.where(tail, far, 2))
     between = ~tail & ~narrow
     around = dnp.log1p(-ndtr(dnp.where(between, a, -1)) - ndtr(-dnp.where(between, b, 1)))
-    # About the end that is nearer to 0: the middle is rounded, which counts far from 0.
+    # From the end that is nearer to 0, because the middle is rounded, which matters far from 0.
     start = dnp.where(middle < 0, -b, a)
     w, centre, nearer = [dnp.where(narrow, x, safe) for x, safe in ((width, 1), (middle, 0), (start, 0))]
     slim = dnp.log(w) - 0.5 * LOG_2PI + _log_of_slim(0.5 * w, centre) - 0.5 * w * (nearer + 0.25 * w)

@@ -123,6 +123,7 @@ def rankdata(
 
 
 def _doubled_ranks_by_numpy(rows: Any, *, method: str) -> Any:
+    """`_doubled_ranks`, by NumPy."""
     n = rows.shape[-1]
     order = np.argsort(rows, axis=-1, kind="stable")
     place = np.broadcast_to(np.arange(n), rows.shape)

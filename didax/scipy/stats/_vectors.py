@@ -33,9 +33,9 @@ def _excess_over_one(x: Any, axis: int) -> Any:
 def _log_terms(
     log_density: Any, parameter: Any, scale: Any, share: Any, power: Any, apart: bool
 ) -> tuple[Any, Any]:
-    """The logarithms of densities at `scale * share`; if `apart`, less factors share^power that are 0, and these.
+    """The logarithms of densities at `scale * share`; if `apart`, without factors share^power that are 0, and these.
 
-    Where such a factor vanishes the density has derivatives, which its logarithm does not have.
+    Where such a factor vanishes, the density has derivatives, but its logarithm has none.
     """
     if not apart:
         return log_density(parameter, scale * share), 1
@@ -49,7 +49,7 @@ def _log_terms(
 def dirichlet_logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """Return the logarithm of the density of the Dirichlet distribution of `alpha` at x, along its first axis.
 
-    x has as many entries as alpha, or one less, when the last one is what is missing to 1; -inf off the simplex.
+    x has as many entries as alpha, or one less, where the last one follows from the sum 1; -inf off the simplex.
 
     >>> from didax.scipy import stats
     >>> round(float(stats.dirichlet.pdf(dnp.array([0.2, 0.8]), dnp.array([1.0, 1.0]))), 4)
@@ -75,8 +75,8 @@ def _log_dirichlet(x: Any, alpha: Any, *, apart: bool) -> tuple[Array, Any, Any]
     inside = ((point >= 0) & (point <= 1)).all(0) & (abs(point.sum(0) - 1) < tolerance)
     column, total = shape.reshape(-1, *[1] * (point.ndim - 1)), shape.sum()
     share = dnp.where(inside, point, 1 / shape.shape[0])
-    # Of the densities of gamma variables, given their sum: the gamma functions themselves cancel where alpha is large.
-    # Any number in the place of `scale` gives the same, so it is not differentiated by.
+    # From densities of gamma variables, given their sum: the gamma functions themselves cancel where alpha is large.
+    # Any number in place of `scale` gives the same, so it has no derivative.
     scale = stop_gradient(total)
     logs, factors = _log_terms(log_gamma_density, column, scale, share, column - 1, apart)
     value = logs.sum(0) - log_gamma_density(total, scale)
@@ -111,7 +111,7 @@ def _log_multinomial(x: Any, n: Any, p: Any, *, apart: bool) -> tuple[Array, Any
     trials = as_array("multinomial.logpmf", n, "n").astype(counts.dtype)
     valid = (counts >= 0).all(-1) & (counts == dnp.floor(counts)).all(-1) & (counts.sum(-1) == trials)
     safe, trials = dnp.where(valid[..., None], counts, 0), dnp.where(valid, trials, 0)
-    # Of Poisson variables, given their sum: the factorials themselves cancel where the counts are large.
+    # From Poisson variables, given their sum: the factorials themselves cancel where the counts are large.
     logs, factors = _log_terms(log_poisson, safe, trials[..., None], chances, safe, apart)
     value = logs.sum(-1) - log_poisson(trials, trials) + trials * _excess_over_one(chances, -1)
     return dnp.where(valid, value, -math.inf), factors, dtype
@@ -185,13 +185,10 @@ def multivariate_normal_pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Ar
     return dnp.exp(value).astype(dtype)
 
 
-def _of(name: str, doc: str, **functions: Any) -> Any:
-    return made_of(name, doc, functions)
-
-
 VECTORS = [
-    _of("dirichlet", "The Dirichlet distribution on the simplex.", logpdf=dirichlet_logpdf, pdf=dirichlet_pdf),
-    _of("multinomial", "The multinomial distribution.", logpmf=multinomial_logpmf, pmf=multinomial_pmf),
-    _of("multivariate_normal", "The normal distribution of vectors.", logpdf=multivariate_normal_logpdf,
-        pdf=multivariate_normal_pdf),
+    made_of("dirichlet", "The Dirichlet distribution on the simplex.",
+            {"logpdf": dirichlet_logpdf, "pdf": dirichlet_pdf}),
+    made_of("multinomial", "The multinomial distribution.", {"logpmf": multinomial_logpmf, "pmf": multinomial_pmf}),
+    made_of("multivariate_normal", "The normal distribution of vectors.",
+            {"logpdf": multivariate_normal_logpdf, "pdf": multivariate_normal_pdf}),
 ]  # fmt: skip
