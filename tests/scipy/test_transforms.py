@@ -231,6 +231,7 @@ ERRORS = [
     (lambda: signal.convolve2d(X[0], X[0]), "convolve2d takes two matrices"),
     (lambda: signal.stft(X, nperseg=4, noverlap=4), "stft takes overlapping segments"),
     (lambda: signal.welch(X, window="x", nperseg=4), "does not know this window"),
+    (lambda: signal.stft(X, 0, nperseg=4), "frequency other than 0.\n  fs: 0"),
     (lambda: signal.welch(X, average="x"), "welch has 2 choices of average"),
     (lambda: signal.csd(X[:2], X[:3], nperseg=4), "broadcasting by csd"),
     (lambda: signal.fftconvolve(X, X[:2], axes=1), "broadcasting by fftconvolve"),
