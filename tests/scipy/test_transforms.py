@@ -201,7 +201,9 @@ def test_interpolation() -> None:
 def test_nearest_codes_and_integrals() -> None:
     observations, book = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 3))
     with dx.enable_x64(True):
-        assert_all_close(cluster.vq.vq(observations, book), scipy.cluster.vq.vq(observations, book), "vq")
+        codes, distances = cluster.vq.vq(observations, book)
+        assert_all_close((codes, distances), scipy.cluster.vq.vq(observations, book), "vq")
+        assert codes.dtype == "int64"  # as other indices
         assert_close(integrate.trapezoid(observations, dx=0.5), np.trapezoid(observations, dx=0.5))
 
 
