@@ -47,6 +47,10 @@ def test_dtypes_are_those_of_jax() -> None:
         for dtype in ("uint8", "int32", "int64", "bool"):
             found, wanted = [lib.image.resize(np.ones(4, dtype), (2,), "linear") for lib in (dx, jax)]
             assert found.dtype == wanted.dtype, dtype
+    # A scale of 7/6 in 8 bits would move the last of these pixels by 1.3.
+    row = np.sin(np.arange(600) / 30)
+    narrow = image.resize(row.astype(jax.numpy.bfloat16), (700,), "linear").astype("float32")
+    assert_close(narrow, image.resize(row.astype("float32"), (700,), "linear"), 0, 0.01)
     args = (5,), (0,), np.ones(1, "float32"), np.ones(1, "float32"), "linear"
     assert str(image.scale_and_translate(dnp.ones(4, "float8_e5m2"), *args)) == "[0 1 1 1 1]"
 

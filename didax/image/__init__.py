@@ -209,7 +209,7 @@ def resize(
         if chosen is ResizeMethod.NEAREST:
             x = dnp.take(x, _nearest(old, new), axis=axis)
         else:
-            one = dnp.asarray(new / max(old, 1), dtypes.real_dtype(x.dtype))
+            one = dnp.asarray(new / max(old, 1), dtypes.at_least_single(dtypes.real_dtype(x.dtype)))
             x = _resampled(x, axis, new, one, dnp.zeros_like(one), chosen, antialias, precision)
     return x
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from didax.api.flat import as_array
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.dims import as_length
@@ -27,7 +28,7 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
 
     FFT and IFFT give complex numbers with the shape of the operand, also from real numbers. RFFT takes real
     numbers and gives the first n // 2 + 1 results along the last axis; IRFFT computes the real numbers from
-    these results. The inverse transforms divide by n.
+    these results. The inverse transforms divide by n. Along no axes, `fft_lengths=()`, they are the operand.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -38,7 +39,7 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     lengths = tuple([as_length(n) for n in fft_lengths])
     if kind is not FftType.RFFT and dtypes.is_float(aval_of(x).dtype):
         x = convert_element_type(x, dtypes.complex_dtype(aval_of(x).dtype))
-    return fft_p.bind(x, fft_type=kind, fft_lengths=lengths)
+    return fft_p.bind(x, fft_type=kind, fft_lengths=lengths) if lengths else as_array(x)
 
 
 def _fft_type(given: FftType | str) -> FftType:

@@ -391,7 +391,7 @@ def logsumexp(
 
 
 @evaluated_whole
-@bytes_in_float32
+@halves_in_float32  # the terms may cancel
 def logmeanexp(x: Any, axis: Axes = None, where: Any = None, keepdims: bool = False) -> Array:
     """Return log(mean(exp(x))) over an axis, without overflow: the mean of the elements where `where` is true.
 

@@ -89,8 +89,8 @@ def slope_by_gamma_parameter(a: Any, x: Any, drop: int) -> Any:
 
 
 def _slope_of_gamma_power(a: Any, x: Any, drop: int) -> Any:
-    """(a - drop) / x - 1."""
-    rest = sub(sub(a, x), drop)
+    """(a - drop) / x - 1, whose terms are subtracted by size: none of them is rounded where they cancel."""
+    rest = sub(sub(a, max_(x, like(drop, x))), min_(x, like(drop, x))) if drop else sub(a, x)
     at_zero = and_(eq(x, 0), eq(a, drop))
     return where(at_zero, like(-1, x), div(rest, where(at_zero, like(1, x), x)))
 

@@ -247,7 +247,7 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
     >>> random.rayleigh(random.key(0), 2.0, (3,)).shape
     (3,)
     """
-    positive("rayleigh", scale=scale)
+    check("rayleigh", "scale", scale, lambda v: v >= 0, "of at least 0")
     return draw("rayleigh", _rayleigh, key, shape, dtype, {"scale": scale})
 
 
@@ -267,7 +267,8 @@ def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = None, dty
     (3,)
     """
     values = {"scale": scale, "concentration": concentration}
-    positive("weibull_min", **values)
+    check("weibull_min", "scale", scale, lambda v: v >= 0, "of at least 0")
+    positive("weibull_min", concentration=concentration)
     return draw("weibull_min", _weibull_min, key, shape or None, dtype, values)
 
 

@@ -341,6 +341,14 @@ def _spectrum(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Frequencies, times, and transforms of segments (`power`: products of two of them) with axes (..., f, t)."""
     check_choice(name, "scaling", scaling, "density", "spectrum", "psd")
+    if isinstance(fs, (int, float)) and fs == 0:
+        raise ArgumentError(
+            message(
+                f"{name} takes a sampling frequency other than 0.",
+                f"fs: {fs}",
+                fix="Pass samples per unit of time.",
+            )
+        )
     signals = [_samples_last(name, v, axis) for v in ([x] if y is None else [x, y])]
     length = max(v.shape[-1] for v in signals)
     signals = [_with_zeros(v, length - v.shape[-1]) for v in signals]

@@ -48,6 +48,12 @@ def test_integers_are_taken_as_floats(name: str) -> None:
     assert_same(getattr(nn, name)(x), jnp.asarray(getattr(nn, name)(x.astype("float32"))), weak=False)
 
 
+def test_a_mean_of_16_bit_exponentials_is_rounded_once() -> None:
+    """Both terms of log(sum) - log(count) are larger than it."""
+    x = np.sin(np.arange(700) / 30).astype("float16")
+    assert nn.logmeanexp(x) == nn.logmeanexp(x.astype("float32")).astype("float16")
+
+
 def test_narrow_integers_give_float32_whatever_the_default_width() -> None:
     with dx.enable_x64(True):
         assert {str(nn.soft_sign(dnp.ones(2, dtype)).dtype) for dtype in ("int8", "uint32", "bool")} == {

@@ -79,12 +79,17 @@ ERRORS = [
     ("float16", (4,), "rfft", (4,), TypeError, r"operand: float16\[4\], fft_lengths: \(4,\)\nCast it"),
     ("complex64", (4,), "fft", (5,), TypeError, r"last axes of \(5,\)\.\n  operand: complex64\[4\]"),
     ("complex64", (4,), "irfft", (4,), TypeError, r"IRFFT of these lengths takes last axes of \(3,\)"),
-    ("complex64", (4,), "fft", (), TypeError, r"one to three axes, none of them empty"),
     ("complex64", (0,), "fft", (0,), TypeError, r"one to three axes, none of them empty"),
     ("complex64", (1, 1, 1, 1), "fft", (1, 1, 1, 1), TypeError, r"Transform further axes after the first three"),
     ("complex64", (4,), "dct", (4,), ValueError, r"fft_type: 'dct'\nUse one of lax.FftType"),
     ("complex64", (4,), 0, (4,), ValueError, r"fft_type: 0\n"),
 ]  # fmt: skip
+
+
+def test_transforms_of_no_axes():
+    x = np.arange(3, dtype="complex64")
+    np.testing.assert_array_equal(lax.fft(x, "fft", ()), x)
+    assert lax.fft(x.real, "ifft", ()).dtype == x.dtype
 
 
 @pytest.mark.parametrize(("dtype", "shape", "kind", "lengths", "error", "text"), ERRORS)

@@ -261,6 +261,12 @@ def test_tails_of_the_normal_law() -> None:
     np.testing.assert_allclose(x[0], known[0], rtol=1e-6)
 
 
+def test_a_scale_of_zero_draws_zeros() -> None:
+    """As in NumPy and JAX."""
+    assert not random.rayleigh(random.key(0), 0.0, (2,)).any()
+    assert not random.weibull_min(random.key(0), 0.0, 2.0, (2,)).any()
+
+
 def test_double_sided_maxwell_has_two_sides() -> None:
     x = np.asarray(random.double_sided_maxwell(random.key(0), 1.0, 2.0, (N,))) - 1
     assert stats.kstest(np.abs(x), stats.maxwell(scale=2).cdf).pvalue > CHANCE
@@ -271,7 +277,7 @@ def test_double_sided_maxwell_has_two_sides() -> None:
     "call, text",
     [
         (lambda k: random.pareto(k, 0.0), r"pareto takes b above 0(.|\n)*b: 0.0(.|\n)*Clip"),
-        (lambda k: random.rayleigh(k, np.float32([1, -2])), r"scale above 0(.|\n)*scale: -2.0"),
+        (lambda k: random.rayleigh(k, np.float32([1, -2])), r"scale of at least 0(.|\n)*scale: -2.0"),
         (lambda k: random.weibull_min(k, 1.0, -1.0), r"concentration above 0"),
         (
             lambda k: random.uniform(k, minval=1j),

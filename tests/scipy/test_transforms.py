@@ -201,7 +201,9 @@ def test_interpolation() -> None:
 def test_nearest_codes_and_integrals() -> None:
     observations, book = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 3))
     with dx.enable_x64(True):
-        assert_all_close(cluster.vq.vq(observations, book), scipy.cluster.vq.vq(observations, book), "vq")
+        codes, distances = cluster.vq.vq(observations, book)
+        assert_all_close((codes, distances), scipy.cluster.vq.vq(observations, book), "vq")
+        assert codes.dtype == "int64"  # as other indices
         assert_close(integrate.trapezoid(observations, dx=0.5), np.trapezoid(observations, dx=0.5))
 
 
@@ -231,6 +233,7 @@ ERRORS = [
     (lambda: signal.convolve2d(X[0], X[0]), "convolve2d takes two matrices"),
     (lambda: signal.stft(X, nperseg=4, noverlap=4), "stft takes overlapping segments"),
     (lambda: signal.welch(X, window="x", nperseg=4), "does not know this window"),
+    (lambda: signal.stft(X, 0, nperseg=4), "frequency other than 0.\n  fs: 0"),
     (lambda: signal.welch(X, average="x"), "welch has 2 choices of average"),
     (lambda: signal.csd(X[:2], X[:3], nperseg=4), "broadcasting by csd"),
     (lambda: signal.fftconvolve(X, X[:2], axes=1), "broadcasting by fftconvolve"),

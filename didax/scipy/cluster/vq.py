@@ -35,4 +35,4 @@ def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple
         x, book = x[:, None], book[:, None]
     distances = dnp.linalg.norm(x[:, None] - book, axis=-1)
     code = dnp.argmin(distances, axis=-1)
-    return code.astype("int32"), dnp.take_along_axis(distances, code[:, None], 1)[:, 0]
+    return code, dnp.take_along_axis(distances, code[:, None], 1)[:, 0]

@@ -44,6 +44,14 @@ def _log_terms(
     return logs, dnp.where(zero, share, 1) ** power
 
 
+def _density(log_terms: Any, factors: Any, axis: int) -> Any:
+    """exp(log_terms) times the factors, 0 where one of them vanishes, however large the exponential of the rest is."""
+    factor = dnp.prod(factors, axis)
+    vanishes = (factor == 0) & (log_terms < math.inf)
+    limit = math.log(float(dnp.finfo(log_terms.dtype).max)) - 1
+    return dnp.exp(dnp.where(vanishes, dnp.minimum(log_terms, limit), log_terms)) * factor
+
+
 @evaluated_whole
 @api_boundary
 def dirichlet_logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
@@ -90,7 +98,7 @@ def _log_dirichlet(x: Any, alpha: Any, *, apart: bool) -> tuple[Array, Any, Any]
 def dirichlet_pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """Return the density of the Dirichlet distribution: the exponential of `logpdf`."""
     value, factors, dtype = _log_dirichlet(x, alpha, apart=True)
-    return (dnp.exp(value) * dnp.prod(factors, 0)).astype(dtype)
+    return _density(value, factors, 0).astype(dtype)
 
 
 @evaluated_whole
@@ -122,7 +130,7 @@ def _log_multinomial(x: Any, n: Any, p: Any, *, apart: bool) -> tuple[Array, Any
 def multinomial_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """Return the probability of the counts x: the exponential of `logpmf`."""
     value, factors, dtype = _log_multinomial(x, n, p, apart=True)
-    return (dnp.exp(value) * dnp.prod(factors, -1)).astype(dtype)
+    return _density(value, factors, -1).astype(dtype)
 
 
 @evaluated_whole
