@@ -420,9 +420,11 @@ def test_slopes_of_hyp1f1_far_out_and_by_b_where_a_is_small() -> None:
         a, x = np.array([0.0, 1.5, 0.0, 0.0]), np.array([-1000.0, -1000.0, 1000.0, -60.0])
         wanted = [-6.4859709438836699, -1.5835753625370234e-4, math.inf, -3.6882268937903002]
         np.testing.assert_allclose(by_a(a, b, x), wanted, rtol=1e-13)
-        a, x = np.array([2**-30, 2**-30, 1.5, 0.0]), np.array([-5.0, -500.0, -1000.0, 100.0])
-        wanted = [4.3666983616290215e-10, 5.9878087252553131e-10, 4.2579615072878501e-5, 0.0]
+        a, x = np.array([2**-30, 2**-30, 1.5, -2.0]), np.array([-5.0, -500.0, -1000.0, 1000.0])
+        wanted = [4.3666983616290215e-10, 5.9878087252553131e-10, 4.2579615072878501e-5, 500 - 5e6 / 36]
         np.testing.assert_allclose(by_b(a, b, x), wanted, rtol=1e-13)
+        value = special.hyp1f1(1e-3, 1.5, 720.0)  # exp(x) x^(a - b) alone would overflow
+        np.testing.assert_allclose(value, 2.2781709019567184e305, rtol=1e-13)
 
 
 def test_high_derivatives_of_erfcx_keep_their_digits() -> None:
