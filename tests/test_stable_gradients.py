@@ -128,6 +128,7 @@ ROWS = [
     Row("boxcox-at-0-half", lambda x: special.boxcox(x, 0.5), (0.0,), (INF,)),
     Row("boxcox-near-0", special.boxcox, (1e-12, 1.5), (1e-6, 4 / 9)),
     Row("boxcox-small-power", special.boxcox, (2.0, 1e-5), (0.50000346574791415, 0.24022761704415945)),
+    Row("boxcox-inf-mixed", dx.grad(special.boxcox), (INF, -1.0), (0.0, 0.0)),
     Row("boxcox1p-at-0", special.boxcox1p, (-1.0, 2.0), (0.0, 0.25), (1.0, -0.25)),
     Row("boxcox1p-0", special.boxcox1p, (0.0, 2.0), (1.0, 0.0), (1.0, 0.0)),
     Row("spence-1", special.spence, (1.0,), (-1.0,), (0.5,)),

@@ -164,8 +164,10 @@ def _kummer_slopes(a: Any, b: Any, x: Any, along: Callable[[Any], Any]) -> Any:
     """The derivative of the sum; `along(k)` is the derivative of (a + k) / (b + k), times b + k."""
 
     def ratio(k: Any) -> tuple[Any, Any, Any]:
-        below = mul(add(b, k), add(k, 1))
-        return div(add(a, k), below), div(along(k), below), div(_not_small(add(a, k)), below)
+        above, by_parameter, below = add(a, k), along(k), mul(add(b, k), add(k, 1))
+        ends = and_(eq(above, 0), eq(by_parameter, 0))  # all later terms are 0, and so are their derivatives
+        size = where(ends, above, _not_small(above))
+        return div(above, below), div(by_parameter, below), div(size, below)
 
     return _sum(x, ratio)[1]
 
@@ -199,14 +201,8 @@ def _kummer_far(a: Any, b: Any, x: Any) -> Any:
     total = _far_sum(where(negative, a, c), where(negative, other, sub(1, a)), size)
     power = where(negative, mul(neg(a), log(size)), add(x, mul(sub(a, b), log(size))))
     scale = where(negative, poch(c, a), _gamma_ratio([b], [a]))
-    return mul(mul(scale, exp(power)), total)
-
-
-def _kummer_far_below(a: Any, b: Any, x: Any) -> Any:
-    """`_kummer_far` for large -x alone."""
-    size = neg(x)
-    total = _far_sum(a, sub(add(a, 1), b), size)
-    return mul(mul(poch(sub(b, a), a), exp(neg(mul(a, log(size))))), total)
+    root = exp(mul(power, 0.5))  # which overflows later than the power
+    return mul(mul(mul(scale, root), root), total)
 
 
 class _Far(NamedTuple):
@@ -244,7 +240,7 @@ def _kummer_slope(by: str) -> Callable[[Any, Any, Any], Any]:
         far = and_(and_(lt(x, 0), _is_far(a, b, x)), gt(x, -math.inf))
         within = [where(far, like(y, x), z) for y, z in ((1, a), (2, b), (0, x))]
         beyond = [where(far, z, like(y, x)) for y, z in ((1, a), (2, b), (-100, x))]
-        return where(far, slope_of(_kummer_far_below, "ab".index(by))(*beyond), near(*within))
+        return where(far, slope_of(_kummer_far, "ab".index(by))(*beyond), near(*within))
 
     def near(a: Any, b: Any, x: Any) -> Any:
         flip = lt(x, 0) if by == "a" else and_(lt(x, 0), not_(_is_pole(a)))

@@ -295,7 +295,9 @@ def _slope_by_power(power: Any, log_x: Any) -> Any:
 
 def _power_less_one(power: Any, x: Any) -> Any:
     """x^(power - 1), for x >= 0: the derivative by x, which that of the logarithm would lose for small x."""
-    return where(lt(x, 0), like(math.nan, x), pow_(x, sub(power, 1)))
+    ends = and_(eq(x, math.inf), lt(power, 1))  # where its derivatives vanish, as those of 0^2 by the power
+    value = pow_(where(ends, like(0, x), x), where(ends, like(2, x), sub(power, 1)))
+    return where(lt(x, 0), like(math.nan, x), value)
 
 
 def _power_less_one_of_1p(power: Any, x: Any) -> Any:

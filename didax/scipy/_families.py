@@ -22,6 +22,7 @@ from didax.lax.loops import fori_loop
 from didax.numpy.promotion import ArrayLike, as_array, promote_dtypes
 from didax.primitives import bessel
 from didax.primitives.faddeeva import wofz as _wofz
+from didax.primitives.gamma import STIRLING
 
 
 def as_real(name: str, x: Any) -> Array:
@@ -36,11 +37,16 @@ def as_real(name: str, x: Any) -> Array:
 
 # --- The logarithm of the gamma function --------------------------------------------------------------------
 
-# Stirling's series (DLMF 5.11.1): B(2k) / (2k (2k - 1)) z^(1 - 2k), for |z| > 8.
-_STIRLING = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400]
+_STIRLING = [*STIRLING, -3617 / 122400]  # for |z| > 8
 _SHIFTS = 8
 
 
+def _in_double(function: Any) -> Any:
+    """A function of complex numbers computed in complex128: large logarithms cancel, at zeros and in exponents."""
+    return lambda z: function(z.astype(np.complex128)).astype(z.dtype)
+
+
+@_in_double
 def complex_loggamma(z: Any) -> Any:
     """The analytic continuation of log(gamma(x)) from the positive axis, cut along the negative one; NaN at poles.
 
@@ -61,6 +67,7 @@ def _is_pole(z: Any) -> Any:
     return (z.imag == 0) & (z.real <= 0) & (z.real == dnp.floor(z.real))
 
 
+@_in_double
 def complex_gamma(z: Any) -> Any:
     """The gamma function of complex numbers; NaN at its poles."""
     return dnp.exp(complex_loggamma(z))
@@ -78,6 +85,7 @@ def complex_xlog1py(x: Any, y: Any) -> Any:
     return x * dnp.log1p(dnp.where(zero & ((y == -1) | dnp.isinf(y)), 0, y))
 
 
+@custom_jvp
 def complex_logit(z: Any) -> Any:
     """log(z / (1 - z)) of complex numbers; near 1/2, where the quotient is near 1, from its distance to 1."""
     near = abs(z - 0.5) < 0.25
@@ -85,6 +93,9 @@ def complex_logit(z: Any) -> Any:
     return dnp.where(
         near, dnp.log1p((2 * beside - 1) / (1 - beside)), dnp.log(dnp.where(near, 2, z / (1 - z)))
     )
+
+
+complex_logit.defjvps(lambda t, y, z: t / (z * (1 - z)))
 
 
 def complex_power_transform(log_x: Any, power: Any) -> Any:
@@ -104,16 +115,17 @@ def complex_erfcx(z: Any) -> Any:
 
 
 def _right_loggamma(z: Any) -> Any:
-    product = z
-    logs = dnp.log(z)
-    for k in range(1, _SHIFTS):
-        product = z + k
-        logs = logs + dnp.log(product)
-    w = z + _SHIFTS
+    """By Stirling's series of z + 8, and of z itself where it is large."""
+    far = abs(z) > 100
+    near = dnp.where(far, 1, z)
+    # Angles of two factors add up to less than pi: the logarithm of their product is the sum of theirs.
+    logs = sum((dnp.log((near + k) * (near + (k + 1))) for k in range(0, _SHIFTS, 2)), dnp.zeros_like(z))
+    w = dnp.where(far, z, near + _SHIFTS)
     inverse = 1 / w
     square = inverse * inverse
     series = sum((c * square**k for k, c in enumerate(_STIRLING[1:], 1)), dnp.full_like(z, _STIRLING[0]))
-    return (w - 0.5) * dnp.log(w) - w + 0.5 * math.log(2 * math.pi) + inverse * series - logs
+    value = (w - 0.5) * dnp.log(w) - w + 0.5 * math.log(2 * math.pi) + inverse * series
+    return value - dnp.where(far, 0, logs)
 
 
 def _log_sin_pi(z: Any) -> Any:

@@ -356,6 +356,8 @@ def test_row_formats_and_scipy() -> None:
     check(few, theirs_few.todense(), "the first entries by columns")
     with pytest.raises(ValueError, match="CSC must have ndim=2"):
         CSC.fromdense(v)
+    with pytest.raises(ValueError, match="COO must have ndim=2"):
+        COO.from_bcoo(BCOO.fromdense(wanted[None], n_batch=1))
     check(sparse.csr_matmat(CSR.fromdense(wanted), w, transpose=True), wanted.T @ w, "matmat")
     check(sparse.coo_matvec(COO.fromdense(wanted), v), wanted @ v, "matvec")
     check(rows.to_bcoo(), wanted, "to BCOO")

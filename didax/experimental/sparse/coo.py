@@ -23,6 +23,16 @@ from didax.experimental.sparse.bcsr import BCSR, rows_of
 class _Matrix(JAXSparse):
     """What the formats share: each is computed as a BCOO matrix, and made of one."""
 
+    def __init__(self, args: Sequence[Any], *, shape: Sequence[int], **flags: bool):
+        self._check_rank(shape)
+        super().__init__(args, shape=shape, **flags)
+
+    @classmethod
+    def _check_rank(cls, shape: Sequence[int]) -> None:
+        if len(shape) != 2:
+            rule = f"{cls.__name__} must have ndim=2."
+            raise ValueError(message(rule, f"got shape: {tuple(shape)}", fix="Use BCOO for others."))
+
     def to_bcoo(self) -> BCOO:
         """The matrix in batched coordinate format."""
         raise NotImplementedError
@@ -39,16 +49,12 @@ class _Matrix(JAXSparse):
         Raises ValueError unless the dense matrix has two axes.
         """
         mat = dnp.asarray(mat)
-        if mat.ndim != 2:
-            rule = f"{cls.__name__} must have ndim=2."
-            raise ValueError(message(rule, f"got: {mat.aval}", fix="Use BCOO for arrays of other ranks."))
+        cls._check_rank(mat.shape)
         return cls.from_bcoo(bcoo_fromdense(mat, nse=nse, index_dtype=index_dtype))
 
     @classmethod
     def _empty(cls, shape: Sequence[int], *, dtype: Any = None, index_dtype: Any = np.int32) -> Self:
-        if len(shape) != 2:
-            rule = f"{cls.__name__} must have ndim=2."
-            raise ValueError(message(rule, f"got shape: {tuple(shape)}", fix="Use BCOO for others."))
+        cls._check_rank(shape)
         buffers = dnp.zeros(0, dtype), dnp.zeros((0, 2), index_dtype)
         return cls.from_bcoo(BCOO(buffers, shape=shape, indices_sorted=True, unique_indices=True))
 
@@ -159,8 +165,7 @@ class CSC(_Matrix):
     @classmethod
     def fromdense(cls, mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32) -> CSC:
         mat = dnp.asarray(mat)
-        if mat.ndim != 2:
-            return super().fromdense(mat)  # which raises
+        cls._check_rank(mat.shape)
         # Of more than `nse` entries, the first in the order of columns are kept.
         return CSR.fromdense(mat.T, nse=nse, index_dtype=index_dtype).transpose()
 

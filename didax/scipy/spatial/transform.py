@@ -19,11 +19,11 @@ import numpy as np
 
 import didax.numpy as dnp
 from didax import random
-from didax.core import dtypes
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.modules import on_access
 from didax.core.value import Array
-from didax.numpy.promotion import ArrayLike, promote_dtypes
+from didax.numpy.promotion import ArrayLike
+from didax.scipy._families import as_real
 from didax.scipy._lists import of_list
 
 __all__ = ["Rotation", "Slerp"]
@@ -33,11 +33,7 @@ if not TYPE_CHECKING:
 
 
 def _real(name: str, x: Any) -> Array:
-    value = dnp.asarray(promote_dtypes(name, of_list(x), to_inexact=True)[0])
-    if dtypes.is_complex(value.dtype):
-        raise ArgumentError(
-            message(f"{name} takes real numbers.", f"operand: {value.aval}", fix="Use x.real.")
-        )
+    value = as_real(name, of_list(x))
     return value.astype(value.dtype)
 
 
