@@ -84,7 +84,7 @@ def _pair_of(x: Any) -> tuple[Any, bool]:
     if x is None:  # None means the default dtype
         return default_dtype("f"), False
     if isinstance(x, str | type | np.dtype) or as_extended(x):
-        return _named(x), x in (int, float, complex)
+        return _named(x), isinstance(x, type) and x in (int, float, complex)  # int equals a dtype
     aval = aval_of(narrowed_scalar(x))
     return aval.dtype, aval.weak_type
 

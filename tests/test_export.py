@@ -466,6 +466,7 @@ def test_programs_for_any_size_differ_from_platform_to_platform() -> None:
     np.testing.assert_allclose(slope(two.call), slope(chosen), rtol=1e-6)
     assert two.mlir_module().startswith("# it computes differently from platform to platform")
     assert "sine" in export.export(chosen, platforms=["tpu"])(x).mlir_module()
+    assert export.export(chosen, platforms=())(x).platforms == (dx.default_backend(),)
 
 
 @pytest.mark.cpu

@@ -7,6 +7,7 @@ have (`device`, `delete`) raises as well. Read next: `tracing.py`.
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Self
 
 from didax.core.avals import ShapedArray
@@ -89,7 +90,7 @@ class TracerConversions(Array):
 
     def __index__(self) -> int:
         if (value := self.known()) is not None:
-            return value.__index__()
+            return operator.index(value)
         raise TracerIntegerConversionError(
             message(
                 "A traced array cannot be a Python index, a length or part of a shape.",

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from didax.api.devices import devices, process_count, process_index
-from didax.api.flat import narrowed_scalar
 from didax.api.jit import jit
 from didax.api.layouts import constrained
 from didax.api.placement import make_array_from_process_local_data, make_array_from_single_device_arrays
@@ -51,11 +50,12 @@ if not TYPE_CHECKING:
 def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     """The arrays of all processes, as NumPy arrays: stacked along a new first axis or, with `tiled`, joined.
 
-    An array must have the same shape and dtype in each process. An array that lies on devices of several processes is
-    one array already, and is brought to all of them; it needs `tiled=True`, because no axis is added.
+    An array must have the same shape and dtype in each process; NumPy arrays keep their dtype. An array that lies on
+    devices of several processes is one array already, and is brought to all of them; it needs `tiled=True`, because no
+    axis is added.
 
     >>> process_allgather(np.arange(3))
-    array([[0, 1, 2]], dtype=int32)
+    array([[0, 1, 2]])
     """
     leaves, tree = pytree.flatten(in_tree)
     whole = [_whole(x, tiled) for x in leaves]
@@ -79,8 +79,8 @@ def _whole(x: Any, tiled: bool) -> np.ndarray[Any, Any] | None:
 
 
 def _host_array(x: Any) -> np.ndarray[Any, Any]:
-    """The array on the host, in the dtype that it has as an array of this library."""
-    return np.asarray(as_concrete(narrowed_scalar(x)))
+    """The array on the host, in its dtype; that of a Python number is the one that it has as an array."""
+    return np.asarray(x if isinstance(x, np.ndarray | np.generic) else as_concrete(x))
 
 
 def _gathered(arrays: Sequence[np.ndarray[Any, Any]], tiled: bool) -> list[np.ndarray[Any, Any]]:

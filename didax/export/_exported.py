@@ -387,7 +387,7 @@ def export(
     if not hasattr(fun_jit, "trace"):
         rule = "export takes a jitted function."
         raise ArgumentError(message(rule, f"got: {fun_jit!r:.100}", fix="Write export(jit(f))."))
-    places = (platform(),) if platforms is None else tuple(platforms)
+    places = tuple(platforms or ()) or (platform(),)
     check_platforms("platforms", places)
 
     def exported(*args: Any, **kwargs: Any) -> Exported:

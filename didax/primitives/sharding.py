@@ -46,8 +46,10 @@ class ShardingConstraint(LinearUnary):
         return x.update(sharding=sharding)
 
     def lower(self, ctx: Any, x: Any, *, sharding: NamedSharding, free: tuple[str, ...] = ()) -> Any:
-        where = ctx.module.devices.sharding(sharding, x.aval.ndim, free)
-        laid_out = ctx.emit(f"sdy.sharding_constraint {x} <{where}> : {x.type}", x.aval)
+        laid_out = x
+        if ctx.module.devices is not None:  # else the mesh has no devices, and the program runs on one
+            where = ctx.module.devices.sharding(sharding, x.aval.ndim, free)
+            laid_out = ctx.emit(f"sdy.sharding_constraint {x} <{where}> : {x.type}", x.aval)
         return laid_out if sharding.kind is None else lower_move(ctx, laid_out, sharding.kind)
 
     def memories(self, eqn: Eqn, place: Placing, operands: Memories) -> Where:

@@ -477,6 +477,12 @@ Index an array (not a list) with it, loop with didax.lax.fori_loop (not over a r
     )
 
 
+@pytest.mark.parametrize("use", [lambda x: [1, 2][x], range, dnp.zeros, dnp.ones(4).reshape])
+def test_number_of_a_gradient_as_an_index(use):
+    with pytest.raises(TypeError, match="integer"):
+        dx.grad(use)(2.0)
+
+
 def test_tracer_as_a_shape():
     check(
         lambda: dx.jit(lambda n: dnp.zeros(n))(3),

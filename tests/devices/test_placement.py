@@ -333,6 +333,12 @@ def test_a_mesh_without_axes_is_none() -> None:
                 assert sharding.get_abstract_mesh().empty
 
 
+def test_a_constraint_over_a_mesh_without_devices_means_nothing_to_a_program_of_one_device() -> None:
+    with sharding.use_abstract_mesh(AbstractMesh((2, 4), ("a", "b"))):
+        f = dx.jit(lambda x: dx.lax.with_sharding_constraint(2 * x, P("a")))
+        assert f(dnp.ones(2)).tolist() == [2, 2]
+
+
 def test_specs_of_open_sums_compare_and_print_and_no_array_has_one() -> None:
     """`unreduced=` and `reduced=` of specs are as in JAX; that sums are left open is refused where a mesh is met."""
     made = [(P, dict(unreduced={"b"})), (P, dict(reduced={"b"})), (P, {})]

@@ -84,8 +84,9 @@ with refused(RuntimeError, "takes part in one job"):
     dx.distributed.initialize()
 
 # multihost_utils
-gathered = multihost_utils.process_allgather({"a": np.int64(me), "b": dnp.array([me > 0, True]), "c": np.zeros((0, 2))})
-assert gathered["a"].tolist() == [0, 1] and gathered["a"].dtype == np.int32
+values = {"a": np.int64(me << 40), "b": dnp.array([me > 0, True]), "c": np.zeros((0, 2))}
+gathered = multihost_utils.process_allgather(values)
+assert gathered["a"].tolist() == [0, 1 << 40] and gathered["a"].dtype == np.int64
 assert gathered["b"].tolist() == [[False, True], [True, True]] and gathered["c"].shape == (2, 0, 2)
 tiled = multihost_utils.process_allgather((dnp.full((1, 2), me, dnp.bfloat16), float(me)), tiled=True)
 assert tiled[0].tolist() == [[0, 0], [1, 1]] and tiled[0].dtype == dnp.bfloat16 and tiled[1].tolist() == [0, 1]
@@ -97,7 +98,7 @@ with refused(AssertionError, "the weights", "process 1", "['w']"):
     multihost_utils.assert_equal({"w": np.ones(2) * me}, "the weights")
 with refused(AssertionError, "same name", f"'at {me}'"):
     multihost_utils.sync_global_devices(f"at {me}")
-with refused(dx.errors.ArgumentError, "same shapes", f"int32[{me}]"):
+with refused(dx.errors.ArgumentError, "same shapes", f"int64[{me}]"):
     multihost_utils.process_allgather(np.arange(me))
 with refused(dx.errors.ArgumentError, "tiled=True"):
     multihost_utils.process_allgather(x)

@@ -104,6 +104,8 @@ def test_dtypes_by_name():
     )
     assert {np.float32: 1}[dnp.float32] == 1 and np.dtype(dnp.int8) == np.int8
     assert dnp.result_type("int8", dnp.zeros(1, "float16")) == np.float16
+    for module in (dnp, dx.dtypes):  # int == np.dtype("int64") holds, and only int is weak
+        assert module.result_type("int8", np.dtype("int64")) == "int64" != module.result_type("int8", int)
     assert dnp.issubdtype(dnp.bfloat16, dnp.floating) and dnp.isdtype("int8", ("bool", "integral"))
     assert dnp.finfo(dnp.float32).eps == np.finfo(np.float32).eps and dnp.iinfo("int8").max == 127
 
