@@ -309,6 +309,7 @@ class FunctionContext:
     __slots__ = (
         "constants",
         "counter",
+        "factors",
         "lines",
         "masks",
         "module",
@@ -320,6 +321,7 @@ class FunctionContext:
         "ramps",
         "run",
         "stored",
+        "stretched",
         "tokens",
         "transposed",
     )
@@ -340,6 +342,11 @@ class FunctionContext:
         self.masks: dict[str, Value] = {}  # the booleans that a value was converted from, by its name
         self.ramps: dict[str, int] = {}  # the axis along which a value counts 0, 1, 2, ..., by its name
         self.transposed: dict[str, Value] = {}  # the matrix that a value is the transpose of, by its name
+        self.factors: dict[
+            str, tuple[Value, Value]
+        ] = {}  # the two arrays that a value is the product of, by its name
+        # The value that a value repeats, and the axes of the result that are its own, by the name of the result.
+        self.stretched: dict[str, tuple[Value, tuple[int, ...]]] = {}
         self.of_loops: set[str] = set()  # the names of results of loops
         self.out_avals: tuple[ShapedArray, ...] = ()
 
@@ -419,9 +426,12 @@ class FunctionContext:
 
     def broadcast(self, x: Value, aval: ShapedArray, dims: Iterable[int]) -> Value:
         """`broadcast_in_dim`: axis i of `x` becomes axis dims[i] of the result."""
-        return self.emit(
-            f"stablehlo.broadcast_in_dim {x}, dims = {list(dims)} : ({x.type}) -> {tensor_type(aval)}", aval
+        axes = tuple(dims)
+        found = self.emit(
+            f"stablehlo.broadcast_in_dim {x}, dims = {list(axes)} : ({x.type}) -> {tensor_type(aval)}", aval
         )
+        self.stretched[found.name] = x, axes
+        return found
 
     def convert(self, x: Value, dtype: np.dtype[Any]) -> Value:
         """Change the dtype."""
