@@ -84,12 +84,15 @@ class Value:
     '%0 : tensor<3xf32>'
     """
 
-    __slots__ = ("aval", "constant", "name")
+    __slots__ = ("aval", "constant", "name", "sources")
 
-    def __init__(self, name: str, aval: ShapedArray, constant: Any = None):
+    def __init__(self, name: str, aval: ShapedArray, constant: Any = None, sources: int = -1):
         self.name = name
         self.aval = aval
         self.constant = constant  # the scalar behind a literal or a constant; rules may write it in any shape
+        # A bit for each argument of `main` that it is computed from, the lowest for what is made of none of them; 0
+        # for a number, all bits where it is not known.
+        self.sources = sources
 
     def __str__(self) -> str:
         return self.name
@@ -113,6 +116,7 @@ class LiteralValue(Value):
         self._value = value
         self.aval = aval
         self.constant = None if np.ndim(value) else value
+        self.sources = 1 if np.ndim(value) else 0
 
     @property
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -594,7 +598,7 @@ class FunctionContext:
         body: Callable[[FunctionContext, list[Value]], Sequence[Value]],
     ) -> list[Value]:
         """Write `stablehlo.while`; the functions write its regions, which see the values around them."""
-        inside = [Value(f"%{next(self.counter)}", x.aval) for x in carry]
+        inside = [Value(f"%{next(self.counter)}", x.aval, None, x.sources) for x in carry]
         test, step = self.region(), self.region()
         regions = test.body([condition(test, inside)]), step.body(body(step, inside))
         header = ", ".join([f"{x} = {start}" for x, start in zip(inside, carry, strict=True)])
