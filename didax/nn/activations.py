@@ -447,7 +447,10 @@ def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     """
     x = _only(where, _inexact(x), -dnp.inf)
     terms = dnp.exp(x - lax.stop_gradient(_finite_max(x, axis)))
-    return _only(where, terms / _total(terms, axis, where), 0.0)
+    total = _total(terms, axis, where)
+    # One quotient for each sum: XLA computes the shares so in any case, but not their derivatives.
+    shares = terms / total if terms.dtype.itemsize < 4 else terms * (1 / total)
+    return _only(where, shares, 0.0)
 
 
 def _only(where: Any, x: Array, otherwise: float) -> Array:

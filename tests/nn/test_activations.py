@@ -1,6 +1,7 @@
 """Activations and normalisations of logits against jax.nn, at their corners, eagerly and compiled, with gradients."""
 
 import itertools
+import re
 from functools import partial
 
 import jax
@@ -140,6 +141,9 @@ def test_gradient_of_softmax_is_its_jacobian() -> None:
     p = np.asarray(nn.softmax(x))
     np.testing.assert_allclose(dx.jacrev(nn.softmax)(x), np.diag(p) - np.outer(p, p), atol=1e-6)
     np.testing.assert_allclose(dx.jacfwd(nn.log_softmax)(x), np.eye(6) - p, atol=1e-6)
+    text = dx.jit(dx.grad(lambda x: nn.softmax(x)[0, 0])).lower(np.ones((8, 64), np.float32)).as_text()
+    quotients = re.findall(r"stablehlo.divide .*tensor<(.*)xf32>", text)
+    assert set(quotients) == {"8x1"}
 
 
 def test_logsumexp_with_weights_and_signs() -> None:
