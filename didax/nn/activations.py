@@ -18,6 +18,7 @@ from didax.core.value import Array
 from didax.numpy.promotion import beside_wide, cast, inexact, result_pair
 from didax.numpy.reductions import axes_and_names
 from didax.primitives.logarithmic import excess
+from didax.primitives.logarithmic import log1mexp as log1mexp_of_real
 from didax.primitives.narrow import bytes_in_float32, halves_in_float32
 from didax.primitives.reductions import Extremum, reduce_max_finite_p, reduce_max_no_nan_p
 from didax.runtime.array import sharing
@@ -417,9 +418,7 @@ def log1mexp(x: Any) -> Array:
     Array([-9.21 , -0.459], dtype=float32)
     """
     x = _inexact(x)
-    near = x < math.log(2)
-    small, large = dnp.where(near, x, 1.0), dnp.where(near, 1.0, x)
-    return dnp.where(near, dnp.log(-dnp.expm1(-small)), dnp.log1p(-dnp.exp(-large)))
+    return dnp.log(-dnp.expm1(-x)) if dnp.iscomplexobj(x) else log1mexp_of_real(x)
 
 
 @evaluated_whole
@@ -448,7 +447,10 @@ def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     """
     x = _only(where, _inexact(x), -dnp.inf)
     terms = dnp.exp(x - lax.stop_gradient(_finite_max(x, axis)))
-    return _only(where, terms / _total(terms, axis, where), 0.0)
+    total = _total(terms, axis, where)
+    # One quotient for each sum: XLA computes the shares so in any case, but not their derivatives.
+    shares = terms / total if terms.dtype.itemsize < 4 else terms * (1 / total)
+    return _only(where, shares, 0.0)
 
 
 def _only(where: Any, x: Array, otherwise: float) -> Array:

@@ -26,7 +26,6 @@ from didax.primitives.elementwise import (
     abs_,
     add,
     and_,
-    cos,
     div,
     eq,
     exp,
@@ -51,7 +50,7 @@ from didax.primitives.elementwise import (
 )
 from didax.primitives.families import Elementwise, unary
 from didax.primitives.gamma_in_double import EULER_MACLAURIN, parity
-from didax.primitives.narrow import by_size, in_float64, is_single
+from didax.primitives.narrow import by_size, halves_in_float32, in_float64, is_single
 from didax.primitives.select import where
 from didax.xla.lowering import lower_function
 
@@ -222,8 +221,8 @@ def _zeta_of_reals(s: Any, q: Any, positive: Callable[[Any, Any], Any], direct: 
     return where(negative, pole, value)
 
 
-def _zeta(positive: Callable[[Any, Any], Any], direct: bool, s: Any, q: Any) -> Any:
-    value = _zeta_of_reals(s, q, positive, direct)
+def _zeta(formula: Callable[[Any, Any], Any], s: Any, q: Any) -> Any:
+    value = formula(s, q)
     value = where(eq(s, 1), like(math.inf, q), where(gt(s, 1), value, like(math.nan, q)))
     vanishes = and_(gt(s, 1), or_(and_(gt(s, 1e30), gt(q, 1)), eq(q, math.inf)))
     return where(ne(q, q), q, where(vanishes, like(0, q), value))
@@ -305,8 +304,11 @@ def polygamma_from(n: int, single: bool, x: Any, value: Any) -> Any:
     numbers that are rounded to float32.
     """
     below, whole = lt(x, 0), round_(x, rounding_method=RoundingMethod.TO_NEAREST_EVEN)
-    z = mul(sub(x, whole), math.pi)
-    sine, cosine = double.sine_and_cosine(x) if single else (sin(z), cos(z))
+    z = sub(x, whole)
+    if single:
+        sine, cosine = double.sine_and_cosine(x)
+    else:  # midway between poles the cosine is 0
+        sine, cosine = sin(mul(z, math.pi)), sin(mul(sub(0.5, abs_(z)), math.pi))
     of_cotangent = np.polynomial.Polynomial([0, 1])
     for _ in range(n):
         of_cotangent = of_cotangent.deriv() * np.polynomial.Polynomial([-1, 0, -1])
@@ -322,6 +324,9 @@ def _polygamma_of_order(n: int, single: bool, x: Any) -> Any:
     for k, p in polygamma_terms(n, single):
         value = add(value, polynomial(div(1, add(size, k)), p))
     return polygamma_from(n, single, x, value)
+
+
+_SUMS_OF_TERMS = (1, 2, 3, 4)  # orders for which the terms have the digits
 
 
 @functools.cache
@@ -343,27 +348,79 @@ digamma.widens_halves = True
 trigamma = polygamma_of(1)
 gamma = composed("gamma", gamma_of, lambda t, y, x: mul(t, mul(y, digamma(x))))
 lgamma = composed("lgamma", _lgamma, lambda t, y, x: mul(t, digamma(x)))
-polygamma = composed(
+_polygamma_of_any_order = by_size(_polygamma, _polygamma_in_double)
+
+
+def _lower_polygamma(ctx: Any, n: Any, x: Any) -> Any:
+    if n.constant in _SUMS_OF_TERMS:
+        return polygamma_of(int(n.constant)).emit(ctx, x)
+    return lower_function(ctx, halves_in_float32(_polygamma_of_any_order), [n, x])[0]
+
+
+polygamma = Elementwise(
     "polygamma",
-    by_size(_polygamma, _polygamma_in_double),
-    no_derivative("polygamma", "order"),
-    lambda t, y, n, x: mul(t, polygamma(add(n, 1), x)),
+    2,
+    hlo="polygamma",
+    eager=None,
+    accepts="f",
+    jvp=[
+        no_derivative("polygamma", "order"),
+        halves_in_float32(lambda t, y, n, x: mul(t, polygamma(_next(n), x))),
+    ],
+    lower=_lower_polygamma,
 )
+
+
+def _next(n: Any) -> Any:
+    """The next order, known if that one is."""
+    return n + 1 if type(n) is float else add(n, 1)
 
 
 def _zeta_by_q(s: Any, q: Any) -> Any:
     """NaN for s < 1, as the sum itself."""
-    return neg(mul(where(lt(s, 1), like(math.nan, s), s), zeta(add(s, 1), q)))
+    return neg(mul(where(lt(s, 1), like(math.nan, s), s), zeta(_next(s), q)))
 
 
 _zeta_grad = derivatives("zeta_grad", "s", _zeta_by_exponent, _zeta_by_q)
 zeta_grad_s, zeta_grad_ss = map(_zeta_grad, ("s", "ss"))
-zeta = composed(
+_zeta_of_any = by_size(
+    functools.partial(_zeta, functools.partial(_zeta_of_reals, positive=_plain_zeta, direct=False)),
+    functools.partial(_zeta, functools.partial(_zeta_of_reals, positive=double.zeta, direct=True)),
+)
+
+
+def _without_sums_for_negative(positive: Callable[[Any, Any], Any], s: Any, q: Any) -> Any:
+    """zeta(s, q), where there are no values for q < 0 but at the poles."""
+    pole = where(eq(sub(q, floor(q)), 0), like(math.inf, q), like(math.nan, q))
+    return where(lt(q, 0), pole, positive(s, q))
+
+
+_zeta_of_few = by_size(
+    *[
+        functools.partial(_zeta, functools.partial(_without_sums_for_negative, f))
+        for f in (_plain_zeta, double.zeta)
+    ]
+)
+
+
+def _lower_zeta(ctx: Any, s: Any, q: Any) -> Any:
+    """Sums for negative numbers are written where there may be some; known whole exponents have sums of few terms."""
+    if s.constant is not None and (n := s.constant - 1) in _SUMS_OF_TERMS:
+        scale = -((-1) ** int(n)) / math.factorial(int(n))
+        return lower_function(ctx, halves_in_float32(lambda q: mul(polygamma_of(int(n))(q), scale)), [q])[0]
+    few = (s.constant is not None and s.constant % 1 != 0) or (q.constant is not None and q.constant > 0)
+    return lower_function(ctx, halves_in_float32(_zeta_of_few if few else _zeta_of_any), [s, q])[0]
+
+
+zeta = Elementwise(
     "zeta",
-    by_size(
-        functools.partial(_zeta, _plain_zeta, False),
-        functools.partial(_zeta, double.zeta, True),
-    ),
-    lambda t, y, s, q: mul(t, zeta_grad_s(s, q)),
-    lambda t, y, s, q: mul(t, _zeta_by_q(s, q)),
+    2,
+    hlo="zeta",
+    eager=None,
+    accepts="f",
+    jvp=[
+        halves_in_float32(lambda t, y, s, q: mul(t, zeta_grad_s(s, q))),
+        halves_in_float32(lambda t, y, s, q: mul(t, _zeta_by_q(s, q))),
+    ],
+    lower=_lower_zeta,
 )

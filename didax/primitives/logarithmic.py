@@ -8,6 +8,7 @@
     spence(x)       the integral of log(t) / (1 - t) from 1 to x
     excess(x, y)    x - y, and 0 for equal infinities
     logaddexp(x, y)  log(exp(x) + exp(y)), without overflow
+    log1mexp(x)     log(1 - exp(-x))
     hypot(x, y)     sqrt(x^2 + y^2), without overflow
     boxcox(p, x)    (x^p - 1) / p, and log x where p is 0; boxcox1p(p, x) is that of 1 + x
 
@@ -347,6 +348,12 @@ def _log_add_exp(x: Any, y: Any) -> Any:
     larger, smaller = where(x_is_more, x, y), where(x_is_more, y, x)
     return add(larger, log1p(exp(excess(smaller, larger))))
 
+
+def _log1mexp(x: Any) -> Any:
+    return where(lt(x, math.log(2)), log(neg(expm1(neg(x)))), log1p(neg(exp(neg(x)))))
+
+
+log1mexp = composed("log1mexp", _log1mexp, lambda t, z, x: neg(mul(t, div(exp(neg(x)), expm1(neg(x))))))
 
 # The derivative by an operand is the share of its exponential in the sum.
 logaddexp = composed(

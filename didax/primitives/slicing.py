@@ -493,7 +493,7 @@ class DynamicUpdateSlice(Primitive):
         partial = [i for i, (n, m) in written if m != n]
         if ctx.module.partitioned_here and partial and all([i.constant is not None for i in starts]):
             return _lower_as_scatter(ctx, x, update, [indices[i] for i in partial], partial)
-        return ctx.dynamic_update_slice(x, materialized_update(ctx, update, partial), indices)
+        return ctx.dynamic_update_slice(x, materialized_update(ctx, x, update, partial), indices)
 
     def conditions(self, x: Any, update: Any, *starts: Any) -> list[Condition]:
         return _fit(aval_of(x).shape, starts, aval_of(update).shape)
@@ -547,7 +547,7 @@ def _lower_as_scatter(ctx: Any, x: Any, update: Any, starts: Sequence[Any], axes
     """
     position = ctx.concatenate([ctx.reshape(i, (1,)) for i in starts], 0)
     dims = ScatterDimensionNumbers(tuple(range(x.aval.ndim)), (), tuple(axes))
-    return ctx.scatter(x, position, materialized_update(ctx, update, axes), dims, None, True, True)
+    return ctx.scatter(x, position, materialized_update(ctx, x, update, axes), dims, None, True, True)
 
 
 def _check_window(

@@ -138,6 +138,10 @@ def function_text(
     tokens = list(ctx.tokens)
     if attributes is not None:
         ctx.stored = frozenset([x.name for x in args])
+        for i, x in enumerate(
+            () if module.alone else args
+        ):  # other programs may call it with parts of one array
+            x.sources = 2 << i
     blocks = cut(jaxpr) if module.outline else [jaxpr]
     outs = lower_jaxpr_body(ctx, jaxpr, args) if len(blocks) == 1 else lower_blocks(ctx, jaxpr, blocks, args)
     if attributes is None:
@@ -177,7 +181,7 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
         return on_new_stack(lower_jaxpr_body, ctx, jaxpr, args)
     jaxpr = physical_jaxpr(jaxpr)
     env: dict[Var, Value] = {
-        v: x if x.aval is v.aval else Value(x.name, v.aval, x.constant)
+        v: x if x.aval is v.aval else Value(x.name, v.aval, x.constant, x.sources)
         for v, x in zip(jaxpr.invars, args, strict=True)
     }
 
@@ -196,6 +200,9 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
         ctx.out_avals = out_avals = tuple([v.aval for v in eqn.outvars])
         rule = primitive.lower or require(primitive, "lower")
         operands = [read(x) for x in eqn.invars]
+        sources = 0
+        for x in operands:
+            sources |= x.sources
         try:
             if primitive.moves_elements or primitive.in_supported_dtype:
                 out = _lower_in_supported_dtypes(ctx, primitive, rule, operands, eqn.params)
@@ -211,9 +218,11 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
         if primitive.multiple_results:
             check_list(primitive, "lower", out, len(out_avals))
             for v, y, aval in zip(eqn.outvars, out, out_avals, strict=True):
-                env[v] = _typed(y, aval, primitive)
+                env[v] = y = _typed(y, aval, primitive)
+                y.sources = sources or int(y.constant is None)
         else:
-            env[eqn.outvars[0]] = _typed(out, out_avals[0], primitive)
+            env[eqn.outvars[0]] = y = _typed(out, out_avals[0], primitive)
+            y.sources = sources or int(y.constant is None)
         for v in eqn.outvars:
             if v in draws:
                 (env[v],) = materialized_as_vectors(ctx, [env[v]])

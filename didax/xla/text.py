@@ -84,12 +84,15 @@ class Value:
     '%0 : tensor<3xf32>'
     """
 
-    __slots__ = ("aval", "constant", "name")
+    __slots__ = ("aval", "constant", "name", "sources")
 
-    def __init__(self, name: str, aval: ShapedArray, constant: Any = None):
+    def __init__(self, name: str, aval: ShapedArray, constant: Any = None, sources: int = -1):
         self.name = name
         self.aval = aval
         self.constant = constant  # the scalar behind a literal or a constant; rules may write it in any shape
+        # A bit for each argument of `main` that it is computed from, the lowest for what is made of none of them; 0
+        # for a number, all bits where it is not known.
+        self.sources = sources
 
     def __str__(self) -> str:
         return self.name
@@ -113,6 +116,7 @@ class LiteralValue(Value):
         self._value = value
         self.aval = aval
         self.constant = None if np.ndim(value) else value
+        self.sources = 1 if np.ndim(value) else 0
 
     @property
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -309,6 +313,7 @@ class FunctionContext:
     __slots__ = (
         "constants",
         "counter",
+        "factors",
         "lines",
         "masks",
         "module",
@@ -319,6 +324,7 @@ class FunctionContext:
         "ramps",
         "run",
         "stored",
+        "stretched",
         "tokens",
         "transposed",
     )
@@ -339,6 +345,11 @@ class FunctionContext:
         self.masks: dict[str, Value] = {}  # the booleans that a value was converted from, by its name
         self.ramps: dict[str, int] = {}  # the axis along which a value counts 0, 1, 2, ..., by its name
         self.transposed: dict[str, Value] = {}  # the matrix that a value is the transpose of, by its name
+        self.factors: dict[
+            str, tuple[Value, Value]
+        ] = {}  # the two arrays that a value is the product of, by its name
+        # The value that a value repeats, and the axes of the result that are its own, by the name of the result.
+        self.stretched: dict[str, tuple[Value, tuple[int, ...]]] = {}
         self.of_loops: set[str] = set()  # the names of results of loops
         self.out_avals: tuple[ShapedArray, ...] = ()
 
@@ -418,9 +429,12 @@ class FunctionContext:
 
     def broadcast(self, x: Value, aval: ShapedArray, dims: Iterable[int]) -> Value:
         """`broadcast_in_dim`: axis i of `x` becomes axis dims[i] of the result."""
-        return self.emit(
-            f"stablehlo.broadcast_in_dim {x}, dims = {list(dims)} : ({x.type}) -> {tensor_type(aval)}", aval
+        axes = tuple(dims)
+        found = self.emit(
+            f"stablehlo.broadcast_in_dim {x}, dims = {list(axes)} : ({x.type}) -> {tensor_type(aval)}", aval
         )
+        self.stretched[found.name] = x, axes
+        return found
 
     def convert(self, x: Value, dtype: np.dtype[Any]) -> Value:
         """Change the dtype."""
@@ -583,7 +597,7 @@ class FunctionContext:
         body: Callable[[FunctionContext, list[Value]], Sequence[Value]],
     ) -> list[Value]:
         """Write `stablehlo.while`; the functions write its regions, which see the values around them."""
-        inside = [Value(f"%{next(self.counter)}", x.aval) for x in carry]
+        inside = [Value(f"%{next(self.counter)}", x.aval, None, x.sources) for x in carry]
         test, step = self.region(), self.region()
         regions = test.body([condition(test, inside)]), step.body(body(step, inside))
         header = ", ".join([f"{x} = {start}" for x, start in zip(inside, carry, strict=True)])

@@ -113,6 +113,8 @@ ROWS = [
               (*DTYPES, "bfloat16"), corners=corners(2)),
     Operation("logaddexp", logarithmic.logaddexp, wide(np.logaddexp), draw((-3, 3), (-3, 3)),
               (*DTYPES, "float16", "bfloat16"), corners=corners(2)),
+    Operation("log1mexp", logarithmic.log1mexp, wide(lambda x: -abs(np.log(-np.expm1(-x)))), draw((0.1, 5)), DTYPES,
+              corners=corners(1)),
     Operation("hypot", logarithmic.hypot, wide(np.hypot), draw((-2, 2), (-2, 2)), (*DTYPES, "float16", "bfloat16"),
               corners=corners(2)),
     Operation("betaln", beta.betaln, wide(special.betaln), draw((0.1, 20), (0.1, 20)), DTYPES, rtol=LOOSE),

@@ -162,6 +162,22 @@ def test_counts_read_booleans_as_bytes() -> None:
     assert "tensor<16x16x16xui8>" in text and text.count("stablehlo.reduce") == 2
 
 
+@pytest.mark.cpu
+def test_weighted_sums_of_arrays_are_sums_of_rows() -> None:
+    rng = np.random.default_rng(3)
+    x, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((4, 4, 32, 33), (4, 4)))
+    for f, rows in [
+        (lambda x: (x * w[:, :, None, None]).sum((0, 1)), 16),
+        (lambda x: (dnp.reshape(w[0], (4, 1, 1, 1)) * x).sum(0), 4),
+        (lambda x: (x * w[0][:, None, None]).sum(0), None),  # the numbers are not of the axis that is summed
+        (lambda x: (x * w[:, :, None, None]).sum(0), None),
+    ]:
+        program = dx.jit(f)
+        is_matrix = f"tensor<{rows}x{x.size // (rows or 1)}xf32>" in program.lower(x).as_text()
+        assert is_matrix == (rows is not None)
+        np.testing.assert_allclose(program(x), f(x), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("axes", [(1,), (0, 2), (1, 2), (0, 1, 2)])
 def test_extrema_of_long_rows(axes: tuple[int, ...]) -> None:
     x = np.random.default_rng(1).standard_normal((5, 6, 45)).astype(np.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -96,6 +97,39 @@ def test_update_from_the_array_it_overwrites(
 
     found = np.asarray(dx.jit(run)(x, np.int32(k))).reshape(-1)
     np.testing.assert_array_equal(found, expected(shift, x, k))
+
+
+@pytest.mark.cpu
+def test_updates_are_guarded_where_they_may_read_what_they_overwrite() -> None:
+    """A guard is a call in each step, which takes longer than the update of a row."""
+
+    def shifted(a: Any, b: Any) -> Any:
+        return dnp.reshape(a, (4, 4)).at[1:].set(b[:12].reshape(3, 4)).reshape(16)
+
+    def swapped(carry: Any, _: Any) -> Any:
+        return (carry[1], shifted(*carry)), None
+
+    def looped(length: int, a: Any, b: Any) -> Any:
+        return dx.lax.scan(swapped, (a * 2, b * 2), None, length=length)[0]
+
+    def kept(a: Any, b: Any) -> Any:  # the ring of a buffer
+        return dx.lax.scan(lambda c, x: (c.at[1:3].set(x), c.sum()), dnp.zeros(16, F32), b.reshape(8, 2))
+
+    def numbered(a: Any, b: Any) -> Any:
+        return dx.lax.scan(lambda c, _: (c + shifted(*[dx.lax.iota(F32, 16)] * 2), None), a, None, length=3)[
+            0
+        ]
+
+    x = np.arange(16, dtype=F32)
+    for f, guards in [
+        (shifted, 0), (lambda a, _: shifted(a, a), 1), (lambda a, _: dx.jit(shifted)(a, a), 1), (kept, 0),
+        (functools.partial(looped, 5), 0), (lambda a, _: looped(5, a, a), 1), (numbered, 1),
+        (lambda a, _: looped(1, a, a), 1),
+    ]:  # fmt: skip
+        program = dx.jit(f)
+        assert program.lower(x, x + 1).as_text().count("call @materialized") == guards
+        for found, plain in zip(dx.tree.leaves(program(x, x + 1)), dx.tree.leaves(f(x, x + 1)), strict=True):
+            np.testing.assert_array_equal(found, plain)
 
 
 @pytest.mark.cpu

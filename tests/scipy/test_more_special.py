@@ -534,6 +534,33 @@ def test_zeta_is_few_kernels():
     assert program.as_text().count(" fusion(") <= 2
 
 
+def test_zeta_and_polygamma_of_known_numbers_are_written_without_what_they_do_not_need():
+    x = np.float32([-7.75, -2.5, -2, -0.3, -0.0, 0, 1e-30, 0.3, 1, 4.5, 1e5, 1e20, np.inf, np.nan])
+    s = np.float32([-2.5, 0.5, 1, 1.5, 2, 4, 17.3, 1e30, np.inf, np.nan])
+
+    def known(x: Any, s: Any) -> Any:
+        by_order = [(special.polygamma(n, x), special.zeta(n + 1, x)) for n in (1.0, 2.0, 3.0, 4.0)]
+        return (
+            by_order,
+            special.zeta(2.5, x),
+            special.zeta(0.5, x),
+            special.zeta(s, 1.0),
+            special.zeta(s, 0.3),
+        )
+
+    def asked(x: Any, s: Any, numbers: Any) -> Any:
+        by_order = [(special.polygamma(n, x), special.zeta(n + 1, x)) for n in numbers[:4]]
+        by_exponent = [special.zeta(n, x) for n in numbers[4:6]]
+        return by_order, *by_exponent, *[special.zeta(s, n) for n in (numbers[6], numbers[7])]
+
+    numbers = np.float32([1, 2, 3, 4, 2.5, 0.5, 1, 0.3])
+    pairs = [dx.tree.leaves(dx.jit(f)(*args)) for f, args in ((known, (x, s)), (asked, (x, s, numbers)))]
+    for found, wanted in zip(*pairs, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=3e-7)
+    slope = dx.jit(dx.vmap(dx.grad(lambda x: special.polygamma(1, x)))).lower(x).as_text()
+    assert "power" not in slope and len(slope.splitlines()) < 200  # one formula, of order 2
+
+
 ROUNDED: dict[str, Any] = {
     "gamma": ([-4.7, -0.3, 1e-20, 0.1, 1.0, 1.4616, 5.5, 20.25, 34.0],),
     "beta": ([0.1, 3.0, 9.5, 1e-20, -2.7, -2.7, 50.0], [0.2, 9.0, 9.7, 30.0, 5.2, -0.3, 1e7]),

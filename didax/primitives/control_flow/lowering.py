@@ -191,7 +191,9 @@ def write_row(ctx: FunctionContext, ys: Value, y: Value, at: Value) -> Value:
 def _read_row(ctx: FunctionContext, x: Value, at: Value) -> Value:
     starts = _row_start(ctx, x, at)
     shape = x.aval.shape[1:]
-    return ctx.reshape(ctx.dynamic_slice(x, starts, (1, *shape)), shape)
+    row = ctx.reshape(ctx.dynamic_slice(x, starts, (1, *shape)), shape)
+    row.sources = x.sources
+    return row
 
 
 def _row_start(ctx: FunctionContext, x: Value, at: Value) -> list[Value]:

@@ -65,9 +65,8 @@ cauchy_share = ufunc(
 
 def log1mexp_of_exp(z: Any) -> Any:
     """log(1 - exp(-exp(z))), also where exp(z) is 0."""
-    tiny = z < -10
-    w = dnp.exp(dnp.where(tiny, z, -10))
-    return dnp.where(tiny, z - w / 2 + w * w / 24, log1mexp(exp_or_inf(dnp.where(tiny, -10, z))))
+    tiny = z < math.log(float(dnp.finfo(z.dtype).tiny))
+    return dnp.where(tiny, z, log1mexp(exp_or_inf(dnp.where(tiny, 0, z))))
 
 
 def exp_or_inf(z: Any) -> Any:
