@@ -439,6 +439,35 @@ def test_small_results_of_calls_without_arrays_are_remembered_and_copied(monkeyp
     assert all(float(y.sum()) == 40 for y in large)
 
 
+@pytest.mark.cpu
+def test_numpy_arguments_are_evaluated_as_a_whole_by_the_digits_that_they_have_here(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(config, "operations_were_watched", False)
+    x, i = np.array([0.1, 0.7, -2.0]), np.array([2, 0, 1])
+    for dtype in ("float64", "float32", "int64", ">f4"):
+        y = x.astype(dtype)
+        want = np.asarray(dnp.std(dnp.asarray(y)))
+        assert all(np.asarray(dnp.std(y)).tobytes() == want.tobytes() for _ in range(5))
+    assert python_calls(dnp.std, x) <= 22
+    assert python_calls(lambda: dnp.where(x > 0, x, np.float32(1))) <= 22
+    assert python_calls(lambda: dnp.take(x, i)) <= 26
+    values = np.array([16777217.0])  # float32 has no such number
+    for _ in range(5):
+        assert int(dnp.astype(values, "int32")[0]) == 16777217
+        assert int(dnp.insert(dnp.arange(2), 0, values)[0]) == int(dnp.insert(np.arange(2), 0, values)[0])
+        assert dnp.insert(dnp.ones(2, "float16"), 0, np.array([2049 + 1e-9]))[0] == 2050  # 2048 if rounded twice
+        assert np.isnan(dnp.take(x, np.array([2**32]))[0])
+        assert float(dnp.take(x, np.array([1]))[0]) == np.float32(0.7)
+        assert dnp.where(x > 0, x, np.float32(2))[2] == 2 and dnp.where(x > 0, x, np.float32(3))[2] == 3
+        with pytest.raises(ValueError, match="dtype"):
+            dnp.std(np.array(["a"]))
+    y = x.astype("float32")
+    kept = [dnp.ravel(y) for _ in range(5)]
+    y[0] = 9  # a result keeps the numbers of its call
+    assert all(float(z[0]) == np.float32(0.1) for z in kept)
+
+
 def test_lists_of_arrays_and_numbers_are_told_apart():
     x, y = dnp.asarray([1.0, 2.0]), dnp.asarray([[3.0, 4.0]])
     for _ in range(5):

@@ -27,8 +27,8 @@ import numpy as np
 from didax.api.numpy_functions import Declined, staged_whole
 from didax.core import config, pytree
 from didax.core import sharding as shardings
-from didax.core.avals import ShapedArray
-from didax.core.dtypes import PYTHON_SCALARS, numpy_scalar
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.dtypes import PYTHON_SCALARS, narrowed, numpy_scalar
 from didax.core.errors import strip_internal_frames
 from didax.core.exact import exact
 from didax.core.jaxpr import Eqn, Jaxpr, Literal
@@ -39,7 +39,7 @@ from didax.primitives.call import jit_p
 from didax.primitives.control_flow.common import LoopPrimitive
 from didax.primitives.control_flow.linear_solve import linear_solve_p
 from didax.primitives.custom.call import rules_call_p
-from didax.primitives.numpy_rules import of_constants
+from didax.primitives.numpy_rules import count_nonzero, of_constants
 from didax.primitives.select import select_n_p
 from didax.primitives.shape import broadcast_in_dim_p
 from didax.runtime.array import ConcreteArray, as_concrete
@@ -55,6 +55,10 @@ _KINDS_MAX = 4096  # of calls of all functions; one takes some 20 kB
 _FIRST_CALLS = 3  # of one kind: staging takes as long as some twenty calls
 _PLAIN = frozenset({type(None), bool, int, str, type})
 _LISTS = frozenset({list, tuple})
+_ARRAYS = frozenset({ConcreteArray, np.ndarray})
+_NUMPY_KINDS = "?bBhHiIlLqQefdFD"
+_NUMPY_SCALARS = frozenset([np.dtype(kind).type for kind in _NUMPY_KINDS])
+_WIDE_FLOATS = frozenset({np.dtype(kind) for kind in (np.float32, np.float64, np.complex64, np.complex128)})
 _ITEMS_MAX = 16  # of a list among the arguments
 _CONSTANT_MAX = 1024  # elements of a result that is the same for all calls of a kind
 _AS_WRITTEN = object()  # what is remembered of calls that stay as they are written
@@ -120,12 +124,32 @@ def _kind_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[
             key += (kind, exact(x))
         elif kind is tuple and all([type(i) is int for i in x]):
             key += (kind, x)
+        elif kind is np.ndarray:
+            if (value := _value_here(x)) is None:
+                return None
+            key += (kind, x.dtype, x.shape)
+            values.append(value)
+        elif kind in _NUMPY_SCALARS:
+            key += (kind, x.tobytes())
         elif kind not in _LISTS or len(x) > _ITEMS_MAX or (inner := _kind_of_call(x, {})) is None:
             return None
         else:
             key += (kind, inner[0])
             values += inner[1]
     return tuple(key), values
+
+
+def _value_here(x: np.ndarray[Any, Any]) -> Any:
+    """A copy of a NumPy array, whose owner may write to it, in the dtype that it has here; None if it is not staged."""
+    dtype = x.dtype
+    if x.size > NUMPY_MAX_ELEMENTS or dtype.char not in _NUMPY_KINDS or not dtype.isnative:
+        return None
+    if dtype.itemsize < 8:
+        return x.copy("K")
+    value = x.astype(narrowed(dtype))
+    if dtype.kind in "iu" and count_nonzero(value != x):
+        return None  # a position is out of bounds by all of its digits
+    return value
 
 
 class _Whole(NamedTuple):
@@ -153,7 +177,10 @@ def _whole_of(f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], resu
     leaves, tree = pytree.flatten(result)
     if not on_cpu() or not all([type(y) is ConcreteArray for y in leaves]):
         return None
-    arrays = _arrays_in((*args, *kwargs.values()))
+    given = (*args, *kwargs.values())
+    arrays = _arrays_in(given)
+    if not _narrow_alike(given, arrays, leaves):
+        return None
     result_tree = None if type(result) is ConcreteArray else tree
     if not arrays:
         return _constant(leaves, result_tree)
@@ -163,7 +190,7 @@ def _whole_of(f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], resu
         given = iter(tracers)
 
         def with_tracers(x: Any) -> Any:
-            if type(x) is ConcreteArray:
+            if type(x) in _ARRAYS:
                 return next(given)
             return type(x)(map(with_tracers, x)) if type(x) in _LISTS else x
 
@@ -191,7 +218,7 @@ def _whole_of(f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], resu
 @fragile
 def _staged(function: Any, arrays: Sequence[Any], tree: Any) -> _Whole | None:
     try:
-        jaxpr, captured = trace_to_jaxpr(function, [x.aval for x in arrays])
+        jaxpr, captured = trace_to_jaxpr(function, [aval_of(x) for x in arrays])
         jaxpr, _ = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars), keep_inputs=True)
         return _of_jaxpr(jaxpr, captured, tree)
     except Exception:  # the values of arrays decide what is computed
@@ -217,11 +244,26 @@ def _constant(leaves: list[ConcreteArray], tree: Any) -> _Whole | None:
     return _Whole(lambda: [y.copy() for y in kept], avals, tree, False)
 
 
-def _arrays_in(xs: Sequence[Any]) -> list[ConcreteArray]:
+def _narrow_alike(args: Sequence[Any], arrays: Sequence[Any], results: Sequence[ConcreteArray]) -> bool:
+    """Whether a function cannot tell NumPy's 64-bit floats among its arguments from what they are here.
+
+    It may convert them to integers or to 16 bits by all of their digits, to the dtype that it is told or that another
+    array has.
+    """
+    if not any([type(x) is np.ndarray and x.dtype.kind in "fc" and aval_of(x).dtype != x.dtype for x in arrays]):
+        return True
+
+    def all_wide(xs: Sequence[Any]) -> bool:
+        return all([aval_of(x).dtype in _WIDE_FLOATS for x in xs])
+
+    return not any([type(x) in (str, type) for x in args]) and (all_wide(arrays) or all_wide(results))
+
+
+def _arrays_in(xs: Sequence[Any]) -> list[Any]:
     """The arrays among arguments, and in lists among them, in order."""
-    found: list[ConcreteArray] = []
+    found: list[Any] = []
     for x in xs:
-        if type(x) is ConcreteArray:
+        if type(x) in _ARRAYS:
             found.append(x)
         elif type(x) in _LISTS:
             found += _arrays_in(x)
