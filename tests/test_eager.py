@@ -290,6 +290,44 @@ def test_functions_evaluated_as_a_whole_give_the_bits_of_single_operations(
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
+CHOICES = {
+    "sinc": dnp.sinc,
+    "nanstd": dnp.nanstd,
+    "nanmax": dnp.nanmax,
+    "nan_to_num": dnp.nan_to_num,
+    "floor_divide": lambda x: dnp.floor_divide(1.5, x),
+    "frexp": lambda x: dnp.frexp(x)[0],
+    "modf": lambda x: dnp.modf(x)[0],
+    "logaddexp": lambda x: dnp.logaddexp(x, x[::-1]),
+    "rows": lambda x: dnp.nanvar(dnp.stack([x, x + 1]), axis=1, keepdims=True),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_cases_of_choices_are_left_out_where_no_element_takes_them(
+    name: str, monkeypatch: pytest.MonkeyPatch
+):
+    """The same kind of call with rare values in none, in some and in all of the elements."""
+    f = CHOICES[name]
+    rare = [0.0, -0.0, np.nan, np.inf, -np.inf, 1e-40, 1e-4]
+    values = [[0.5, -1.5, 3.25], *[[x] * 3 for x in rare], *[[x, 0.5, -x] for x in rare], [np.nan, 0, np.inf]]
+    arrays = [dnp.asarray(np.array(x, "float32")) for x in values]
+    with monkeypatch.context() as patch:
+        patch.setattr(whole_functions, "_FIRST_CALLS", 1 << 30)
+        dx.clear_caches()
+        want = [np.array(f(x)) for x in arrays]
+    for _ in range(3):
+        f(arrays[0])
+    got = [f(x) for x in arrays]
+    kept = list(map(np.array, arrays))
+    for y, z, x, value in zip(got, want, arrays, kept, strict=True):
+        assert np.asarray(y).tobytes() == z.tobytes()
+        dx.jit(lambda y: y * 0, donate_argnums=0)(y)
+        np.testing.assert_array_equal(x, value)  # also where the result was the argument
+    again = [f(x) for x in arrays]
+    assert all(np.asarray(y).tobytes() == z.tobytes() for y, z in zip(again, want, strict=True))
+
+
 @pytest.mark.cpu
 def test_a_function_evaluated_as_a_whole_is_few_python_calls(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(config, "operations_were_watched", False)  # as where nobody has looked for NaNs yet
@@ -456,7 +494,9 @@ def test_numpy_arguments_are_evaluated_as_a_whole_by_the_digits_that_they_have_h
     for _ in range(5):
         assert int(dnp.astype(values, "int32")[0]) == 16777217
         assert int(dnp.insert(dnp.arange(2), 0, values)[0]) == int(dnp.insert(np.arange(2), 0, values)[0])
-        assert dnp.insert(dnp.ones(2, "float16"), 0, np.array([2049 + 1e-9]))[0] == 2050  # 2048 if rounded twice
+        assert (
+            dnp.insert(dnp.ones(2, "float16"), 0, np.array([2049 + 1e-9]))[0] == 2050
+        )  # 2048 if rounded twice
         assert np.isnan(dnp.take(x, np.array([2**32]))[0])
         assert float(dnp.take(x, np.array([1]))[0]) == np.float32(0.7)
         assert dnp.where(x > 0, x, np.float32(2))[2] == 2 and dnp.where(x > 0, x, np.float32(3))[2] == 3
