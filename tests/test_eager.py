@@ -233,6 +233,15 @@ WHOLE = {
     "resize to the nearest": lambda x: image.resize(x, (5, 2), "nearest"),
     "map_coordinates": lambda x: ndimage.map_coordinates(x, [x[0] % 3, x[1] % 3], 1, mode="wrap"),
     "fftshift": dnp.fft.fftshift,
+    "unpackbits": lambda x: dnp.unpackbits(abs(x).astype("uint8")),
+    "setxor1d": lambda x: dnp.setxor1d(x, x[0], size=4),
+    "intersect1d": lambda x: dnp.intersect1d(x, x[0], size=4),
+    "unique": lambda x: dnp.unique(x, size=5, return_counts=True)[1],
+    "unstack": lambda x: dnp.unstack(x, axis=1)[1],
+    "broadcast_arrays": lambda x: dnp.broadcast_arrays(x, x[0])[1],
+    "approx_min_k": lambda x: lax.approx_min_k(x.astype("float32"), 2)[0],
+    "dynamic_update_index_in_dim": lambda x: lax.dynamic_update_index_in_dim(x, x[0], 1, 0),
+    "ragged_dot": lambda x: lax.ragged_dot(x, x[None], dnp.asarray([2])),
     "tile": lambda x: lax.tile(x, (2, 1)),
     "mode": lambda x: stats.mode(x).mode,
     "rankdata": stats.rankdata,
@@ -370,6 +379,11 @@ def test_a_function_evaluated_as_a_whole_is_few_python_calls(monkeypatch: pytest
     assert python_calls(lambda: dnp.hstack([x, x])) <= 14
     assert python_calls(lambda: lax.broadcast_like(x, x)) <= 14
     assert python_calls(lambda: dnp.diagonal(x)) <= 12
+    assert python_calls(lambda: dnp.unstack(x)) <= 16
+    assert python_calls(lambda: dnp.intersect1d(x, x, size=6)) <= 90
+    assert python_calls(lambda: lax.approx_min_k(x, 2)) <= 70
+    assert python_calls(lambda: dnp.broadcast_arrays(x, x[0])) - python_calls(lambda: x[0]) <= 20
+    assert python_calls(lambda: sla.block_diag(x)) <= 10  # a result that is an argument
     assert python_calls(lambda: dnp.block([[x, x], [x, x]])) <= 20
     x = dnp.asarray(np.diag(np.arange(1, 5, dtype="float32")))
     limits = {

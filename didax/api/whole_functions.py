@@ -284,9 +284,12 @@ def _of_jaxpr(jaxpr: Jaxpr, captured: Sequence[Any], tree: Any) -> _Whole | None
     }
     if not _write(source, jaxpr, names):
         return None
-    outs = [source.copied(names.get(x, "")) for x in jaxpr.outvars]
-    if len(set(outs)) < len(outs) or not all([name.startswith("y") for name in outs]):
-        return None
+    outs: list[str] = []
+    for x in jaxpr.outvars:
+        name = names.get(x)
+        if name is None or (name.startswith("c") and x.aval.size > _CONSTANT_MAX):
+            return None
+        outs.append(source.of_its_own(name, outs))
     compute = source.function(len(arguments), outs)
     return _Whole(compute, list(jaxpr.out_avals), tree, source.runs_programs)
 
@@ -446,11 +449,12 @@ class _Source:
         ]
         return [self.narrow.get(name, name) for name in operands] if any(is_full) else operands
 
-    def copied(self, name: str) -> str:
-        """The name of a copy, for each call, of a small constant that is a result; another name as it is."""
-        if not name.startswith("c") or self.scope[name].size > _CONSTANT_MAX:
+    def of_its_own(self, name: str, outs: Sequence[str]) -> str:
+        """The name of a result: of a copy for each call of a constant, of an argument and of a result before it."""
+        if name.startswith("y") and name not in outs:
             return name
-        return self.line(f"{name}.copy()")
+        self.lines.append(f"y{len(self.lines)}_0 = {name}.copy()")
+        return self.lines[-1].split(" ", 1)[0]
 
     def function(self, arguments: int, outs: list[str]) -> Callable[..., list[Any]]:
         """The function that returns the list of these results."""
