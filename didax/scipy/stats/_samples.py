@@ -17,6 +17,7 @@ from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, as_array, inexact
 from didax.numpy.reductions import canonical_axes
 from didax.primitives.narrow import halves_in_float32
+from didax.primitives.numpy_rules import take_along, where
 
 
 class ModeResult(NamedTuple):
@@ -124,23 +125,27 @@ def rankdata(
 
 def _doubled_ranks_by_numpy(rows: Any, *, method: str) -> Any:
     n = rows.shape[-1]
-    order = np.argsort(rows, axis=-1, kind="stable")
-    place = np.broadcast_to(np.arange(n), rows.shape)
-    ordered = np.take_along_axis(rows, order, -1)
-    begins = np.concatenate([np.ones_like(rows[:, :1], bool), ordered[:, 1:] != ordered[:, :-1]], -1)
-    first = np.maximum.accumulate(np.where(begins, place, 0), -1) + 1
-    ends = np.concatenate([begins[:, 1:], begins[:, :1]], -1)
-    last = np.minimum.accumulate(np.where(ends, place, n)[:, ::-1], -1)[:, ::-1] + 1
-    dense = np.cumsum(begins, -1)
-    low, high = {
-        "ordinal": (place + 1, place + 1),
-        "dense": (dense, dense),
-        "min": (first, first),
-        "max": (last, last),
-        "average": (first, last),
-    }[method]
+    order = rows.argsort(-1, "stable")
+    place = np.arange(1, n + 1)
+    if method == "ordinal":
+        low = high = np.broadcast_to(place, rows.shape)
+    else:
+        ordered = take_along(rows, order, -1)
+        begins = np.ones(rows.shape, bool)
+        np.not_equal(ordered[:, 1:], ordered[:, :-1], out=begins[:, 1:])
+        low = high = begins.cumsum(-1)
+        if method in ("min", "average"):
+            low = high = np.maximum.accumulate(begins * place, -1)
+        if method in ("max", "average"):
+            ends = np.ones(rows.shape, bool)
+            ends[:, :-1] = begins[:, 1:]
+            high = np.minimum.accumulate(where(ends, place, n)[:, ::-1], -1)[:, ::-1]
+            low = low if method == "average" else high
     out = np.empty(rows.shape, np.int32)
-    np.put_along_axis(out, order, low + high, -1)
+    if len(rows) == 1:
+        out[0, order[0]] = low[0] + high[0]
+    else:
+        np.put_along_axis(out, order, low + high, -1)
     return out
 
 
