@@ -60,6 +60,7 @@ QUANTILES = {
         for name in ("quantile", "nanquantile")
         for method in ("linear", "higher", "nearest", "midpoint")
     },
+    "modes": lambda x: [stats.mode(y, keepdims=True) for y in (x, x[0], x.T, x > 0, dnp.tile(x, 2).T, x[:1])],
     "ranks": lambda x: [stats.rankdata(y, method) for method in RANKS for y in (x[0], x[1], x, x > 0)],
 }
 RANKS = ("average", "min", "max", "dense", "ordinal")
