@@ -580,6 +580,11 @@ def test_kinds_of_calls_are_bounded_for_all_functions_together(monkeypatch: pyte
             assert len(whole_functions._remembered) <= 8
     for _ in range(5):
         np.testing.assert_array_equal(nn.softmax(dnp.zeros(2)), [0.5, 0.5])
+    calls = python_calls(nn.softmax, dnp.zeros(2))
+    for n in range(20):  # numbers that do not come again take no others' place
+        dnp.clip(dnp.zeros(3), 0.0, n + 0.5)
+        assert len(whole_functions._remembered) <= 8
+    assert python_calls(nn.softmax, dnp.zeros(2)) == calls
 
 
 @pytest.mark.cpu

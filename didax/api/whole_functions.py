@@ -92,7 +92,7 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
             result = f(*args, **kwargs)
             if whole is not _AS_WRITTEN:
                 if len(_remembered) >= _KINDS_MAX:
-                    _remembered.clear()
+                    _forget()
                 _remembered[key] = whole + 1
                 if whole + 1 >= _FIRST_CALLS:
                     _remembered[key] = _whole_of(f, args, kwargs, values, result) or _AS_WRITTEN
@@ -102,6 +102,15 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
             raise
 
     return evaluate
+
+
+def _forget() -> None:
+    """Forget kinds that did not come again, such as numbers that are others in each call; all if those are few."""
+    for key, whole in list(_remembered.items()):
+        if type(whole) is int:
+            _remembered.pop(key, None)
+    if len(_remembered) > _KINDS_MAX // 2:
+        _remembered.clear()
 
 
 def _kind_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], list[Any]] | None:
