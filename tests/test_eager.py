@@ -233,6 +233,15 @@ WHOLE = {
     "resize to the nearest": lambda x: image.resize(x, (5, 2), "nearest"),
     "map_coordinates": lambda x: ndimage.map_coordinates(x, [x[0] % 3, x[1] % 3], 1, mode="wrap"),
     "fftshift": dnp.fft.fftshift,
+    "unpackbits": lambda x: dnp.unpackbits(abs(x).astype("uint8")),
+    "setxor1d": lambda x: dnp.setxor1d(x, x[0], size=4),
+    "intersect1d": lambda x: dnp.intersect1d(x, x[0], size=4),
+    "unique": lambda x: dnp.unique(x, size=5, return_counts=True)[1],
+    "unstack": lambda x: dnp.unstack(x, axis=1)[1],
+    "broadcast_arrays": lambda x: dnp.broadcast_arrays(x, x[0])[1],
+    "approx_min_k": lambda x: lax.approx_min_k(x.astype("float32"), 2)[0],
+    "dynamic_update_index_in_dim": lambda x: lax.dynamic_update_index_in_dim(x, x[0], 1, 0),
+    "ragged_dot": lambda x: lax.ragged_dot(x, x[None], dnp.asarray([2])),
     "tile": lambda x: lax.tile(x, (2, 1)),
     "mode": lambda x: stats.mode(x).mode,
     "rankdata": stats.rankdata,
@@ -290,6 +299,44 @@ def test_functions_evaluated_as_a_whole_give_the_bits_of_single_operations(
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
+CHOICES = {
+    "sinc": dnp.sinc,
+    "nanstd": dnp.nanstd,
+    "nanmax": dnp.nanmax,
+    "nan_to_num": dnp.nan_to_num,
+    "floor_divide": lambda x: dnp.floor_divide(1.5, x),
+    "frexp": lambda x: dnp.frexp(x)[0],
+    "modf": lambda x: dnp.modf(x)[0],
+    "logaddexp": lambda x: dnp.logaddexp(x, x[::-1]),
+    "rows": lambda x: dnp.nanvar(dnp.stack([x, x + 1]), axis=1, keepdims=True),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_cases_of_choices_are_left_out_where_no_element_takes_them(
+    name: str, monkeypatch: pytest.MonkeyPatch
+):
+    """The same kind of call with rare values in none, in some and in all of the elements."""
+    f = CHOICES[name]
+    rare = [0.0, -0.0, np.nan, np.inf, -np.inf, 1e-40, 1e-4]
+    values = [[0.5, -1.5, 3.25], *[[x] * 3 for x in rare], *[[x, 0.5, -x] for x in rare], [np.nan, 0, np.inf]]
+    arrays = [dnp.asarray(np.array(x, "float32")) for x in values]
+    with monkeypatch.context() as patch:
+        patch.setattr(whole_functions, "_FIRST_CALLS", 1 << 30)
+        dx.clear_caches()
+        want = [np.array(f(x)) for x in arrays]
+    for _ in range(3):
+        f(arrays[0])
+    got = [f(x) for x in arrays]
+    kept = list(map(np.array, arrays))
+    for y, z, x, value in zip(got, want, arrays, kept, strict=True):
+        assert np.asarray(y).tobytes() == z.tobytes()
+        dx.jit(lambda y: y * 0, donate_argnums=0)(y)
+        np.testing.assert_array_equal(x, value)  # also where the result was the argument
+    again = [f(x) for x in arrays]
+    assert all(np.asarray(y).tobytes() == z.tobytes() for y, z in zip(again, want, strict=True))
+
+
 @pytest.mark.cpu
 def test_a_function_evaluated_as_a_whole_is_few_python_calls(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(config, "operations_were_watched", False)  # as where nobody has looked for NaNs yet
@@ -332,6 +379,11 @@ def test_a_function_evaluated_as_a_whole_is_few_python_calls(monkeypatch: pytest
     assert python_calls(lambda: dnp.hstack([x, x])) <= 14
     assert python_calls(lambda: lax.broadcast_like(x, x)) <= 14
     assert python_calls(lambda: dnp.diagonal(x)) <= 12
+    assert python_calls(lambda: dnp.unstack(x)) <= 16
+    assert python_calls(lambda: dnp.intersect1d(x, x, size=6)) <= 90
+    assert python_calls(lambda: lax.approx_min_k(x, 2)) <= 70
+    assert python_calls(lambda: dnp.broadcast_arrays(x, x[0])) - python_calls(lambda: x[0]) <= 20
+    assert python_calls(lambda: sla.block_diag(x)) <= 10  # a result that is an argument
     assert python_calls(lambda: dnp.block([[x, x], [x, x]])) <= 20
     x = dnp.asarray(np.diag(np.arange(1, 5, dtype="float32")))
     limits = {
@@ -439,6 +491,37 @@ def test_small_results_of_calls_without_arrays_are_remembered_and_copied(monkeyp
     assert all(float(y.sum()) == 40 for y in large)
 
 
+@pytest.mark.cpu
+def test_numpy_arguments_are_evaluated_as_a_whole_by_the_digits_that_they_have_here(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(config, "operations_were_watched", False)
+    x, i = np.array([0.1, 0.7, -2.0]), np.array([2, 0, 1])
+    for dtype in ("float64", "float32", "int64", ">f4"):
+        y = x.astype(dtype)
+        want = np.asarray(dnp.std(dnp.asarray(y)))
+        assert all(np.asarray(dnp.std(y)).tobytes() == want.tobytes() for _ in range(5))
+    assert python_calls(dnp.std, x) <= 22
+    assert python_calls(lambda: dnp.where(x > 0, x, np.float32(1))) <= 22
+    assert python_calls(lambda: dnp.take(x, i)) <= 26
+    values = np.array([16777217.0])  # float32 has no such number
+    for _ in range(5):
+        assert int(dnp.astype(values, "int32")[0]) == 16777217
+        assert int(dnp.insert(dnp.arange(2), 0, values)[0]) == int(dnp.insert(np.arange(2), 0, values)[0])
+        assert (
+            dnp.insert(dnp.ones(2, "float16"), 0, np.array([2049 + 1e-9]))[0] == 2050
+        )  # 2048 if rounded twice
+        assert np.isnan(dnp.take(x, np.array([2**32]))[0])
+        assert float(dnp.take(x, np.array([1]))[0]) == np.float32(0.7)
+        assert dnp.where(x > 0, x, np.float32(2))[2] == 2 and dnp.where(x > 0, x, np.float32(3))[2] == 3
+        with pytest.raises(ValueError, match="dtype"):
+            dnp.std(np.array(["a"]))
+    y = x.astype("float32")
+    kept = [dnp.ravel(y) for _ in range(5)]
+    y[0] = 9  # a result keeps the numbers of its call
+    assert all(float(z[0]) == np.float32(0.1) for z in kept)
+
+
 def test_lists_of_arrays_and_numbers_are_told_apart():
     x, y = dnp.asarray([1.0, 2.0]), dnp.asarray([[3.0, 4.0]])
     for _ in range(5):
@@ -497,6 +580,11 @@ def test_kinds_of_calls_are_bounded_for_all_functions_together(monkeypatch: pyte
             assert len(whole_functions._remembered) <= 8
     for _ in range(5):
         np.testing.assert_array_equal(nn.softmax(dnp.zeros(2)), [0.5, 0.5])
+    calls = python_calls(nn.softmax, dnp.zeros(2))
+    for n in range(20):  # numbers that do not come again take no others' place
+        dnp.clip(dnp.zeros(3), 0.0, n + 0.5)
+        assert len(whole_functions._remembered) <= 8
+    assert python_calls(nn.softmax, dnp.zeros(2)) == calls
 
 
 @pytest.mark.cpu

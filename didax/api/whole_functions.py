@@ -27,8 +27,8 @@ import numpy as np
 from didax.api.numpy_functions import Declined, staged_whole
 from didax.core import config, pytree
 from didax.core import sharding as shardings
-from didax.core.avals import ShapedArray
-from didax.core.dtypes import PYTHON_SCALARS, numpy_scalar
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.dtypes import PYTHON_SCALARS, narrowed, numpy_scalar
 from didax.core.errors import strip_internal_frames
 from didax.core.exact import exact
 from didax.core.jaxpr import Eqn, Jaxpr, Literal
@@ -39,7 +39,7 @@ from didax.primitives.call import jit_p
 from didax.primitives.control_flow.common import LoopPrimitive
 from didax.primitives.control_flow.linear_solve import linear_solve_p
 from didax.primitives.custom.call import rules_call_p
-from didax.primitives.numpy_rules import of_constants
+from didax.primitives.numpy_rules import count_nonzero, of_constants
 from didax.primitives.select import select_n_p
 from didax.primitives.shape import broadcast_in_dim_p
 from didax.runtime.array import ConcreteArray, as_concrete
@@ -55,6 +55,10 @@ _KINDS_MAX = 4096  # of calls of all functions; one takes some 20 kB
 _FIRST_CALLS = 3  # of one kind: staging takes as long as some twenty calls
 _PLAIN = frozenset({type(None), bool, int, str, type})
 _LISTS = frozenset({list, tuple})
+_ARRAYS = frozenset({ConcreteArray, np.ndarray})
+_NUMPY_KINDS = "?bBhHiIlLqQefdFD"
+_NUMPY_SCALARS = frozenset([np.dtype(kind).type for kind in _NUMPY_KINDS])
+_WIDE_FLOATS = frozenset({np.dtype(kind) for kind in (np.float32, np.float64, np.complex64, np.complex128)})
 _ITEMS_MAX = 16  # of a list among the arguments
 _CONSTANT_MAX = 1024  # elements of a result that is the same for all calls of a kind
 _AS_WRITTEN = object()  # what is remembered of calls that stay as they are written
@@ -88,7 +92,7 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
             result = f(*args, **kwargs)
             if whole is not _AS_WRITTEN:
                 if len(_remembered) >= _KINDS_MAX:
-                    _remembered.clear()
+                    _forget()
                 _remembered[key] = whole + 1
                 if whole + 1 >= _FIRST_CALLS:
                     _remembered[key] = _whole_of(f, args, kwargs, values, result) or _AS_WRITTEN
@@ -98,6 +102,15 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
             raise
 
     return evaluate
+
+
+def _forget() -> None:
+    """Forget kinds that did not come again, such as numbers that are others in each call; all if those are few."""
+    for key, whole in list(_remembered.items()):
+        if type(whole) is int:
+            _remembered.pop(key, None)
+    if len(_remembered) > _KINDS_MAX // 2:
+        _remembered.clear()
 
 
 def _kind_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], list[Any]] | None:
@@ -120,12 +133,32 @@ def _kind_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[
             key += (kind, exact(x))
         elif kind is tuple and all([type(i) is int for i in x]):
             key += (kind, x)
+        elif kind is np.ndarray:
+            if (value := _value_here(x)) is None:
+                return None
+            key += (kind, x.dtype, x.shape)
+            values.append(value)
+        elif kind in _NUMPY_SCALARS:
+            key += (kind, x.tobytes())
         elif kind not in _LISTS or len(x) > _ITEMS_MAX or (inner := _kind_of_call(x, {})) is None:
             return None
         else:
             key += (kind, inner[0])
             values += inner[1]
     return tuple(key), values
+
+
+def _value_here(x: np.ndarray[Any, Any]) -> Any:
+    """A copy of a NumPy array, whose owner may write to it, in the dtype that it has here; None if it is not staged."""
+    dtype = x.dtype
+    if x.size > NUMPY_MAX_ELEMENTS or dtype.char not in _NUMPY_KINDS or not dtype.isnative:
+        return None
+    if dtype.itemsize < 8:
+        return x.copy("K")
+    value = x.astype(narrowed(dtype))
+    if dtype.kind in "iu" and count_nonzero(value != x):
+        return None  # a position is out of bounds by all of its digits
+    return value
 
 
 class _Whole(NamedTuple):
@@ -153,7 +186,10 @@ def _whole_of(f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], resu
     leaves, tree = pytree.flatten(result)
     if not on_cpu() or not all([type(y) is ConcreteArray for y in leaves]):
         return None
-    arrays = _arrays_in((*args, *kwargs.values()))
+    given = (*args, *kwargs.values())
+    arrays = _arrays_in(given)
+    if not _narrow_alike(given, arrays, leaves):
+        return None
     result_tree = None if type(result) is ConcreteArray else tree
     if not arrays:
         return _constant(leaves, result_tree)
@@ -163,7 +199,7 @@ def _whole_of(f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], resu
         given = iter(tracers)
 
         def with_tracers(x: Any) -> Any:
-            if type(x) is ConcreteArray:
+            if type(x) in _ARRAYS:
                 return next(given)
             return type(x)(map(with_tracers, x)) if type(x) in _LISTS else x
 
@@ -191,7 +227,7 @@ def _whole_of(f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], resu
 @fragile
 def _staged(function: Any, arrays: Sequence[Any], tree: Any) -> _Whole | None:
     try:
-        jaxpr, captured = trace_to_jaxpr(function, [x.aval for x in arrays])
+        jaxpr, captured = trace_to_jaxpr(function, [aval_of(x) for x in arrays])
         jaxpr, _ = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars), keep_inputs=True)
         return _of_jaxpr(jaxpr, captured, tree)
     except Exception:  # the values of arrays decide what is computed
@@ -217,11 +253,28 @@ def _constant(leaves: list[ConcreteArray], tree: Any) -> _Whole | None:
     return _Whole(lambda: [y.copy() for y in kept], avals, tree, False)
 
 
-def _arrays_in(xs: Sequence[Any]) -> list[ConcreteArray]:
+def _narrow_alike(args: Sequence[Any], arrays: Sequence[Any], results: Sequence[ConcreteArray]) -> bool:
+    """Whether a function cannot tell NumPy's 64-bit floats among its arguments from what they are here.
+
+    It may convert them to integers or to 16 bits by all of their digits, to the dtype that it is told or that another
+    array has.
+    """
+    if not any(
+        [type(x) is np.ndarray and x.dtype.kind in "fc" and aval_of(x).dtype != x.dtype for x in arrays]
+    ):
+        return True
+
+    def all_wide(xs: Sequence[Any]) -> bool:
+        return all([aval_of(x).dtype in _WIDE_FLOATS for x in xs])
+
+    return not any([type(x) in (str, type) for x in args]) and (all_wide(arrays) or all_wide(results))
+
+
+def _arrays_in(xs: Sequence[Any]) -> list[Any]:
     """The arrays among arguments, and in lists among them, in order."""
-    found: list[ConcreteArray] = []
+    found: list[Any] = []
     for x in xs:
-        if type(x) is ConcreteArray:
+        if type(x) in _ARRAYS:
             found.append(x)
         elif type(x) in _LISTS:
             found += _arrays_in(x)
@@ -240,9 +293,12 @@ def _of_jaxpr(jaxpr: Jaxpr, captured: Sequence[Any], tree: Any) -> _Whole | None
     }
     if not _write(source, jaxpr, names):
         return None
-    outs = [source.copied(names.get(x, "")) for x in jaxpr.outvars]
-    if len(set(outs)) < len(outs) or not all([name.startswith("y") for name in outs]):
-        return None
+    outs: list[str] = []
+    for x in jaxpr.outvars:
+        name = names.get(x)
+        if name is None or (name.startswith("c") and x.aval.size > _CONSTANT_MAX):
+            return None
+        outs.append(source.of_its_own(name, outs))
     compute = source.function(len(arguments), outs)
     return _Whole(compute, list(jaxpr.out_avals), tree, source.runs_programs)
 
@@ -289,6 +345,10 @@ class _Source:
         self.lines: list[str] = []
         self.known: dict[Any, list[str]] = {}  # the results of operations, by rule, operands and parameters
         self.narrow: dict[str, str] = {}  # the operands of broadcasts, with axes of length 1, by results
+        self.choices: dict[
+            str, tuple[str, str, str, str]
+        ] = {}  # by result: condition, its size if it has axes, and cases
+        self.rules: dict[str, Any] = {}  # by result: what computes it
         self.runs_programs = False
 
     def given(self, value: Any) -> str:
@@ -324,20 +384,52 @@ class _Source:
             results = list(map(self.literal, found if primitive.multiple_results else [found]))
         else:
             rule, text = of_constants(rule, constants), None
+            given = operands
             if type(rule) is np.ufunc or primitive is select_n_p:
                 operands = self.before_broadcast(operands, avals, eqn.outvars[0].aval.shape)
             if primitive.eager_text is not None:
                 text = primitive.eager_text(self, operands, avals, **eqn.params)
+            if text is None and rule in _OPERATORS and all([_is_number(x) for x in avals]):
+                text = _OPERATORS[rule].format(*map(self.as_scalar, operands))
             if text is None:
                 params = [f"{name}={self.given(value)}" for name, value in eqn.params.items()]
                 text = f"{self.given(rule)}({', '.join([*operands, *params])})"
             results = [f"y{len(self.lines)}_{i}" for i in range(len(eqn.outvars))]
             comma = "," if primitive.multiple_results else ""
             self.lines.append(f"{', '.join(results)}{comma} = {text}")
+            self.rules[results[0]] = rule
+            if primitive is select_n_p and len(operands) == 3 and avals[0].dtype == np.bool_:
+                self.may_choose(results[0], eqn.outvars[0].aval.shape, avals, given, operands)
             if primitive is broadcast_in_dim_p:
                 self.narrow[results[0]] = self.narrowed(operands[0], avals[0], **eqn.params)
         self.known[key] = results
         return results
+
+    def as_scalar(self, name: str) -> str:
+        """The name of a number; of a constant as one of NumPy's scalars, whose operators are its fastest."""
+        return self.given(self.scope[name][()]) if name.startswith("c") else name
+
+    def may_choose(
+        self,
+        result: str,
+        shape: tuple[int, ...],
+        avals: Sequence[ShapedArray],
+        given: list[str],
+        operands: list[str],
+    ) -> None:
+        """Remember a choice between cases that have the shape of the result. See Note [Cases that are not needed]."""
+        cases: list[str] = []
+        for name, narrow, aval in zip(given[1:], operands[1:], avals[1:], strict=True):
+            if name.startswith("c"):
+                cases.append(f"{self.at_full_shape(name, shape)}.copy()")
+            elif name == narrow and aval.shape == shape:
+                cases.append(name)
+        if len(cases) == 2:
+            if avals[0].shape == ():
+                size = ""
+            else:
+                size = str(avals[0].size) if given[0] == operands[0] else f"{operands[0]}.size"
+            self.choices[result] = operands[0], size, cases[0], cases[1]
 
     def line(self, text: str) -> str:
         """The name of the value of an expression."""
@@ -366,27 +458,115 @@ class _Source:
         ]
         return [self.narrow.get(name, name) for name in operands] if any(is_full) else operands
 
-    def copied(self, name: str) -> str:
-        """The name of a copy, for each call, of a small constant that is a result; another name as it is."""
-        if not name.startswith("c") or self.scope[name].size > _CONSTANT_MAX:
+    def of_its_own(self, name: str, outs: Sequence[str]) -> str:
+        """The name of a result: of a copy for each call of a constant, of an argument and of a result before it."""
+        if name.startswith("y") and name not in outs:
             return name
-        return self.line(f"{name}.copy()")
-
-    def needed(self, outs: Sequence[str]) -> list[str]:
-        """The lines that these results need; broadcasts may be left that none does."""
-        names, lines = set(outs), list[str]()
-        for line in reversed(self.lines):
-            results, text = line.split(" = ", 1)
-            if not names.isdisjoint(_RESULTS.findall(results)):
-                names.update(_RESULTS.findall(text))
-                lines.append(line)
-        return lines[::-1]
+        self.lines.append(f"y{len(self.lines)}_0 = {name}.copy()")
+        return self.lines[-1].split(" ", 1)[0]
 
     def function(self, arguments: int, outs: list[str]) -> Callable[..., list[Any]]:
         """The function that returns the list of these results."""
         head = f"def compute({', '.join([f'x{i}' for i in range(arguments)])}):"
-        exec("\n    ".join([head, *self.needed(outs), f"return [{', '.join(outs)}]"]), self.scope)
+        lines = _Block(self, outs).written((), "    ")
+        exec("\n".join([head, *lines, f"    return [{', '.join(outs)}]"]), self.scope)
         return self.scope["compute"]
+
+
+# Note [Cases that are not needed]
+# Many choices are there for rare values: NaN, zeros, ends of a range. Where a condition holds for all elements or for
+# none, the other case is not needed, nor is what only this case is computed from. A count of the elements takes a tenth
+# of a choice. So the lines that only one case of a choice needs are written into a branch:
+#
+#     n = count_nonzero(y3)
+#     if n != 8: y4 = ...           # the case of False
+#     if n: y5 = ...                # the case of True
+#     y6 = where(y3, y5, y4) if 0 < n < 8 else y5 if n else y4
+#
+# The bits are the same, because elements of `where` are those of its cases.
+
+_Path = tuple[tuple[str, bool], ...]  # the cases of choices that a line stands in
+_NESTED_MAX = 20
+_RARE = frozenset(
+    {np.equal, np.not_equal, np.invert, np.bitwise_and, np.bitwise_or}
+)  # conditions of rare values
+
+
+class _Block:
+    """The lines that some results need, each in the case of a choice that alone needs it."""
+
+    def __init__(self, source: _Source, outs: Sequence[str]):
+        self.source = source
+        self.lines: dict[_Path, list[str]] = {}
+        paths: dict[str, _Path] = dict.fromkeys(outs, ())
+        for line in reversed(source.lines):
+            results, text = line.split(" = ", 1)
+            names = _RESULTS.findall(results)
+            used = [paths[name] for name in names if name in paths]
+            if not used:  # a broadcast, or an operation of constants
+                continue
+            path = functools.reduce(_common, used)
+            self.lines.setdefault(path, []).append(line)
+            choice = source.choices.get(names[0])
+            if choice is None or len(path) >= _NESTED_MAX:
+                places = [(name, path) for name in _RESULTS.findall(text)]
+            else:
+                condition, _, off, on = choice
+                places = [
+                    (condition, path),
+                    (off, (*path, (names[0], False))),
+                    (on, (*path, (names[0], True))),
+                ]
+            for name, place in places:
+                paths[name] = _common(paths[name], place) if name in paths else place
+
+    def written(self, path: _Path, indent: str) -> list[str]:
+        """The lines in one case, those of choices in it included."""
+        found: list[str] = []
+        for line in reversed(self.lines.get(path, [])):
+            result, text = line.split(" = ", 1)
+            found += [indent + x for x in self.chosen(result, text, path)] or [indent + line]
+        return found
+
+    def chosen(self, result: str, text: str, path: _Path) -> list[str]:
+        """The lines of a choice that computes only the cases it needs; none where it is written as any operation."""
+        if (choice := self.source.choices.get(result)) is None or len(path) >= _NESTED_MAX:
+            return []
+        condition, size, off, on = choice
+        cases = [self.written((*path, (result, case)), "    ") for case in (False, True)]
+        n = f"n{result}"
+        if not size:  # one number
+            lines, tests = [], (f"if not {condition}:", f"if {condition}:")
+            last = f"{result} = {on} if {condition} else {off}"
+        elif any(cases) or self.source.rules.get(condition) in _RARE:
+            lines = [f"{n} = {self.source.given(count_nonzero)}({condition})"]
+            tests = f"if {n} != {size}:", f"if {n}:"
+            last = f"{result} = {off} if not {n} else {on} if {n} == {size} else {text}"
+        else:
+            return []
+        for test, case in zip(tests, cases, strict=True):
+            lines += [test, *case] if case else []
+        return [*lines, last]
+
+
+def _common(x: _Path, y: _Path) -> _Path:
+    """The cases in which both lines stand."""
+    n = next((i for i, (a, b) in enumerate(zip(x, y, strict=False)) if a != b), min(len(x), len(y)))
+    return x[:n]
+
+
+# Operators of numbers take a fifth of the time of NumPy's functions, and have the same bits.
+_OPERATORS: dict[Any, str] = {
+    np.add: "{} + {}", np.subtract: "{} - {}", np.multiply: "{} * {}", np.negative: "-{}", np.less: "{} < {}",
+    np.less_equal: "{} <= {}", np.greater: "{} > {}", np.greater_equal: "{} >= {}", np.equal: "{} == {}",
+    np.not_equal: "{} != {}", np.bitwise_and: "{} & {}", np.bitwise_or: "{} | {}",
+    np.divide: "{} / {}", np.invert: "~{}",
+}  # fmt: skip
+_NUMBERS = frozenset({np.dtype(kind) for kind in (np.bool_, np.int32, np.int64, np.float32, np.float64)})
+
+
+def _is_number(aval: ShapedArray) -> bool:
+    return aval.shape == () and aval.dtype in _NUMBERS
 
 
 def _value_of(x: Literal) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
@@ -70,6 +71,7 @@ _ROWS = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
 
 
 @operation
+@evaluated_whole
 def ragged_dot(
     lhs: Any,
     rhs: Any,

@@ -184,6 +184,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
 
 
 @operation
+@evaluated_whole
 def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     """Return the slices along an axis, without this axis.
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from didax.api.flat import as_array
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import as_length, is_symbolic
@@ -390,6 +391,7 @@ def dynamic_index_in_dim(
 
 
 @operation
+@evaluated_whole
 def dynamic_update_slice_in_dim(
     operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Any:
@@ -405,6 +407,7 @@ def dynamic_update_slice_in_dim(
 
 
 @operation
+@evaluated_whole
 def dynamic_update_index_in_dim(
     operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Any:

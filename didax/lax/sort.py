@@ -87,6 +87,7 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Array]:
 
 
 @operation
+@evaluated_whole
 def approx_max_k(
     operand: Any,
     k: int,
@@ -108,6 +109,7 @@ def approx_max_k(
 
 
 @operation
+@evaluated_whole
 def approx_min_k(
     operand: Any,
     k: int,

@@ -63,6 +63,7 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
     return moveaxis(array_sum(ufuncs.left_shift(groups, places), axis=-1, dtype=_BYTE), -1, dimension)
 
 
+@evaluated_whole
 @array_function
 def unpackbits(
     a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"

@@ -368,6 +368,7 @@ def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     return split(ary, indices_or_sections, 2)
 
 
+@evaluated_whole
 @array_function
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     """Return the slices of an array along an axis, without this axis: the inverse of `stack`.

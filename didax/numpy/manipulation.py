@@ -296,6 +296,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     return promotion.broadcast_shapes("broadcast_shapes", given) if given else ()
 
 
+@evaluated_whole
 @array_function
 def broadcast_arrays(*args: ArrayLike) -> list[Array]:
     """Return a list of the arrays, each repeated to their common shape.

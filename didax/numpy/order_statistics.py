@@ -116,6 +116,13 @@ def _by_numpy(rows: Any, q: Any, *, method: str, ignore_nan: bool) -> Any:
         raise Declined
     dtype, kept, length = rows.dtype, rows.shape[:-1], rows.shape[-1]
     rows = rows.reshape(-1, length)
+    if (
+        len(rows) == q.size == 1
+        and (found := _of_a_row(rows[0], q.reshape(())[()], method, ignore_nan)) is not None
+    ):
+        out = np.empty((1, *kept), dtype)
+        out.fill(found)
+        return out
     is_nan = np.isnan(rows[:, 0 if ignore_nan else -1])
     last = dtype.type(length - 1)
     if ignore_nan:
@@ -126,6 +133,19 @@ def _by_numpy(rows: Any, q: Any, *, method: str, ignore_nan: bool) -> Any:
     low = np.floor(place)
     below, above = [rows[each, np.fmin(np.fmax(i, 0), last).astype(np.intp)] for i in (low, np.ceil(place))]
     return _METHODS[method](below, above, place - low, np.where).reshape(-1, *kept)
+
+
+def _of_a_row(row: Any, q: Any, method: str, ignore_nan: bool) -> Any:
+    """One quantile of one row by operators of numbers, which are faster than functions of arrays; None for a NaN."""
+    last = len(row) - 1
+    if ignore_nan and row[last] != row[last]:
+        last -= np.count_nonzero(row != row)
+    place = q * row.dtype.type(last) + 0.0  # not -0.0
+    if not (0 <= place <= last) or row[last] != row[last]:
+        return None
+    low = math.floor(place)
+    choose = lambda condition, x, y: x if condition else y
+    return _METHODS[method](row[low], row[math.ceil(place)], place - row.dtype.type(low), choose)
 
 
 @computed_by(_by_numpy, lambda avals: len(avals) == 2)

@@ -302,6 +302,7 @@ def argsort(
     return cast(positions, dtypes.default_dtype("i") if dtype is None else dtypes.dtype(dtype))
 
 
+@evaluated_whole
 @array_function
 def sort_complex(a: ArrayLike) -> Array:
     """Return the elements as complex numbers, sorted along the last axis by the real, then by the imaginary part.
@@ -395,6 +396,7 @@ def searchsorted(
     return cast(found, dtypes.default_dtype("i"))
 
 
+@evaluated_whole
 @array_function
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None) -> Array:
     """Return the number of the bin into which each element falls.
@@ -472,6 +474,7 @@ def _true_positions(name: str, mask: Array, size: int | None) -> tuple[Array, Ar
     return taken, el.lt(iota(kind, (count,), 0), array_sum(flat, dtype=kind))
 
 
+@evaluated_whole
 @array_function
 def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
     """Return the positions of nonzero elements, one array per axis.
@@ -503,6 +506,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     return tuple(reversed(columns))
 
 
+@evaluated_whole
 @array_function
 def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
     """Return the positions of nonzero elements in the ravelled array.
@@ -514,6 +518,7 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None
     return nonzero(_ravel(as_array("flatnonzero", a, "a")), size=size, fill_value=fill_value)[0]
 
 
+@evaluated_whole
 @array_function
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
     """Return the positions of nonzero elements as the rows of a matrix.
@@ -586,6 +591,7 @@ def _groups(rows: Array, equal_nan: bool, with_order: bool = True) -> _Groups:
     return _Groups(columns, order, concatenate([broadcast(np.bool_(True), (min(1, count),)), differs], 0))
 
 
+@evaluated_whole
 @array_function
 def unique(
     ar: ArrayLike, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.dims import as_length
 from didax.core.value import Array
@@ -51,6 +52,7 @@ def _fill_value(x: Array, mask: Array, fill_value: Any) -> Any:
     return ufuncs.where(mask.any(), getitem(x, flatnonzero(mask, size=1)[0]), zero) if x.shape[0] else zero
 
 
+@evaluated_whole
 @array_function
 def union1d(
     ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
@@ -64,6 +66,7 @@ def union1d(
     return unique(concatenate(_vectors("union1d", ar1, ar2)), size=size, fill_value=fill_value)
 
 
+@evaluated_whole
 @array_function
 def setdiff1d(
     ar1: ArrayLike,
@@ -109,6 +112,7 @@ def _is_first(x: Array) -> Array:
     return concatenate([ufuncs.equal(iota(np.dtype(np.int32), (min(1, x.shape[0]),), 0), 0), differs])
 
 
+@evaluated_whole
 @array_function
 def setxor1d(
     ar1: ArrayLike,
@@ -131,6 +135,7 @@ def setxor1d(
     return _selected(getitem(both, order), getitem(concatenate(unshared), order), size, fill_value)
 
 
+@evaluated_whole
 @array_function
 def intersect1d(
     ar1: ArrayLike,

@@ -86,8 +86,10 @@ class Fft(LinearUnary):
         return ShapedArray(shape, dtype if changes else x.dtype)
 
     def eager(self, x: Any, *, fft_type: FftType, fft_lengths: Lengths) -> Any:
-        transform = getattr(np.fft, f"{fft_type.name.lower()}n")  # NumPy loads np.fft when it is first named
-        return transform(x, fft_lengths, tuple(range(-len(fft_lengths), 0)))
+        name = fft_type.name.lower()  # NumPy loads np.fft when it is first named
+        if len(fft_lengths) == 1:  # the function of several axes takes 3 microseconds to find that it is one
+            return getattr(np.fft, name)(x, fft_lengths[0])
+        return getattr(np.fft, f"{name}n")(x, fft_lengths, tuple(range(-len(fft_lengths), 0)))
 
     def lower(self, ctx: Any, x: Any, *, fft_type: FftType, fft_lengths: Lengths) -> Any:
         (out,) = ctx.out_avals

@@ -21,7 +21,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import is_symbolic, longest
 from didax.core.errors import message
 from didax.core.primitive import Primitive
-from didax.primitives import padded, split
+from didax.primitives import numpy_rules, padded, split
 from didax.primitives.convert import iota
 from didax.primitives.filled import zeros
 from didax.primitives.gather import gather_p
@@ -69,10 +69,12 @@ class Sort(Primitive):
 
     def eager(self, *xs: Any, dimension: int, is_stable: bool, num_keys: int) -> list[Any]:
         if len(xs) == 1 and _is_ordered_by_numpy(xs[0]):
-            return [np.sort(xs[0], axis=dimension, kind="stable")]
+            out = xs[0].copy("K")
+            out.sort(dimension, "stable")
+            return [out]
         keys = [part for x in xs[:num_keys] for part in _numpy_keys(x)]
         order = np.lexsort(keys[::-1], axis=dimension)
-        return [np.take_along_axis(x, order, dimension) for x in xs]
+        return [numpy_rules.take_along(x, order, dimension) for x in xs]
 
     def lower(self, ctx: Any, *xs: Any, dimension: int, is_stable: bool, num_keys: int) -> list[Any]:
         key = xs[0].aval
@@ -402,8 +404,8 @@ class TopK(Primitive):
 
     def eager(self, x: Any, *, k: int, axis: int) -> list[Any]:
         order = np.argsort(_descending(x), axis=axis, kind="stable")
-        indices = np.take(order, range(k), axis).astype(_INT32)
-        return [np.take_along_axis(x, indices, axis), indices]
+        indices = order[(*[slice(None)] * (axis % x.ndim), slice(k))].astype(_INT32)
+        return [numpy_rules.take_along(x, indices, axis), indices]
 
     def lower(self, ctx: Any, x: Any, *, k: int, axis: int) -> list[Any]:
         if is_symbolic(k):

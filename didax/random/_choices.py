@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from didax.api.results import array_function
+from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.array_ops import array_ops
 from didax.core.avals import aval_of, is_array_like
@@ -248,6 +249,7 @@ def _categories_without_replacement(
     return convert_element_type(reshape(indices, shape), dtype)
 
 
+@evaluated_whole
 def _take(x: Any, indices: Any, axis: int) -> Any:
     """Return slices of `x` along the axis at `indices`, which are clipped; the axes of `indices` replace the axis."""
     shape, found = aval_of(x).shape, aval_of(indices)

@@ -13,6 +13,7 @@ from didax.api import numpy_functions, whole_functions
 from didax.api.numpy_functions import Declined, computed_by
 from didax.numpy import linalg
 from didax.scipy import linalg as sla
+from didax.scipy import stats
 from didax.xla import compile as xla_compile
 from tests.checks import first
 
@@ -52,7 +53,17 @@ QUANTILES = {
         for name in ("quantile", "nanquantile")
         for method in ("linear", "lower", "higher", "nearest", "midpoint", "inverted_cdf")
     },
+    **{
+        f"{name} of one row {method}": lambda x, name=name, method=method: [
+            getattr(dnp, name)(row, q, method=method) for row in x for q in (0.3, -0.0, 1.0, np.nan)
+        ]
+        for name in ("quantile", "nanquantile")
+        for method in ("linear", "higher", "nearest", "midpoint")
+    },
+    "modes": lambda x: [stats.mode(y, keepdims=True) for y in (x, x[0], x.T, x > 0, dnp.tile(x, 2).T, x[:1])],
+    "ranks": lambda x: [stats.rankdata(y, method) for method in RANKS for y in (x[0], x[1], x, x > 0)],
 }
+RANKS = ("average", "min", "max", "dense", "ordinal")
 ROWS = np.array([[3, -0.0, 0.0, 1.5], [np.nan, 2, -1, 7], [np.inf, -np.inf, 1, 1], [np.nan] * 4], "float32")
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import didax.numpy as dnp
-from didax.api.numpy_functions import computed_by
+from didax.api.numpy_functions import Declined, computed_by
 from didax.api.vmap import vmap
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
@@ -17,6 +17,7 @@ from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, as_array, inexact
 from didax.numpy.reductions import canonical_axes
 from didax.primitives.narrow import halves_in_float32
+from didax.primitives.numpy_rules import count_nonzero, take_along, where
 
 
 class ModeResult(NamedTuple):
@@ -47,12 +48,6 @@ def _sample(name: str, a: Any, axis: int | None, nan_policy: str) -> tuple[Array
     return x, along
 
 
-def _along_rows(x: Any, axis: int, function: Any) -> Any:
-    """`function` of each row of a matrix whose rows are the slices along `axis`."""
-    moved = dnp.moveaxis(x, axis, -1)
-    return vmap(function)(moved.reshape(-1, moved.shape[-1])), moved.shape
-
-
 @evaluated_whole
 @api_boundary
 def mode(
@@ -71,8 +66,8 @@ def mode(
         dtype = inexact(x.dtype, x.weak_type)[0]
         found, count = dnp.full(shape, math.nan, dtype), dnp.zeros(shape, dtype)
     else:
-        (found, count), moved = _along_rows(x, along, _row_mode)
-        found, count = found.reshape(moved[:-1]), count.reshape(moved[:-1])
+        moved = dnp.moveaxis(x, along, -1)
+        found, count = [y.reshape(moved.shape[:-1]) for y in _modes(moved.reshape(-1, moved.shape[-1]))]
     if keepdims:
         kept = (
             [1] * (given.ndim or 1)
@@ -83,12 +78,38 @@ def mode(
     return ModeResult(found, count)
 
 
-def _row_mode(row: Any) -> tuple[Any, Any]:
-    ordered = dnp.sort(row)
-    first, last = [dnp.searchsorted(ordered, ordered, side=side) for side in ("left", "right")]
-    counts = last - first
-    best = dnp.argmax(counts)
-    return ordered[best], counts[best].astype(dtypes.default_dtype("i"))
+def _modes_by_numpy(rows: Any) -> tuple[Any, Any]:
+    ordered = rows.copy()
+    ordered.sort(-1)
+    if count_nonzero(ordered[:, -1:] != ordered[:, -1:]):
+        raise Declined  # the function counts NaN as equal
+    place = np.arange(1, rows.shape[-1] + 1)
+    first = np.maximum.accumulate(_run_begins(ordered) * place, -1)
+    counts = place - first + 1  # of equal elements so far
+    each = np.arange(len(rows))
+    best = counts.argmax(-1)
+    return ordered[each, first[each, best] - 1], counts[each, best].astype(dtypes.default_dtype("i"))
+
+
+@computed_by(_modes_by_numpy)
+def _modes(rows: Any) -> tuple[Any, Any]:
+    """The mode of each row, and how often it occurs."""
+
+    def of_row(row: Any) -> tuple[Any, Any]:
+        ordered = dnp.sort(row)
+        first, last = [dnp.searchsorted(ordered, ordered, side=side) for side in ("left", "right")]
+        counts = last - first
+        best = dnp.argmax(counts)
+        return ordered[best], counts[best].astype(dtypes.default_dtype("i"))
+
+    return vmap(of_row)(rows)
+
+
+def _run_begins(ordered: Any) -> Any:
+    """Where runs of equal elements begin in sorted rows."""
+    begins = np.ones(ordered.shape, bool)
+    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=begins[:, 1:])
+    return begins
 
 
 _RANKS = ("average", "min", "max", "dense", "ordinal")
@@ -125,23 +146,25 @@ def rankdata(
 def _doubled_ranks_by_numpy(rows: Any, *, method: str) -> Any:
     """`_doubled_ranks`, by NumPy."""
     n = rows.shape[-1]
-    order = np.argsort(rows, axis=-1, kind="stable")
-    place = np.broadcast_to(np.arange(n), rows.shape)
-    ordered = np.take_along_axis(rows, order, -1)
-    begins = np.concatenate([np.ones_like(rows[:, :1], bool), ordered[:, 1:] != ordered[:, :-1]], -1)
-    first = np.maximum.accumulate(np.where(begins, place, 0), -1) + 1
-    ends = np.concatenate([begins[:, 1:], begins[:, :1]], -1)
-    last = np.minimum.accumulate(np.where(ends, place, n)[:, ::-1], -1)[:, ::-1] + 1
-    dense = np.cumsum(begins, -1)
-    low, high = {
-        "ordinal": (place + 1, place + 1),
-        "dense": (dense, dense),
-        "min": (first, first),
-        "max": (last, last),
-        "average": (first, last),
-    }[method]
+    order = rows.argsort(-1, "stable")
+    place = np.arange(1, n + 1)
+    if method == "ordinal":
+        low = high = np.broadcast_to(place, rows.shape)
+    else:
+        begins = _run_begins(take_along(rows, order, -1))
+        low = high = begins.cumsum(-1)
+        if method in ("min", "average"):
+            low = high = np.maximum.accumulate(begins * place, -1)
+        if method in ("max", "average"):
+            ends = np.ones(rows.shape, bool)
+            ends[:, :-1] = begins[:, 1:]
+            high = np.minimum.accumulate(where(ends, place, n)[:, ::-1], -1)[:, ::-1]
+            low = low if method == "average" else high
     out = np.empty(rows.shape, np.int32)
-    np.put_along_axis(out, order, low + high, -1)
+    if len(rows) == 1:
+        out[0, order[0]] = low[0] + high[0]
+    else:
+        np.put_along_axis(out, order, low + high, -1)
     return out
 
 
