@@ -19,7 +19,7 @@ from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.dims import as_length, is_symbolic, lengths_of, max_dim, min_dim
 from didax.core.errors import ArgumentError, ConcretizationTypeError, check_choice, message
-from didax.core.tracing import known_value
+from didax.core.tracing import Tracer, known_value
 from didax.core.value import Array
 from didax.numpy import promotion, ufuncs
 from didax.numpy.creation import canonical_shape, placed, triangle
