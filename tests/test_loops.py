@@ -435,6 +435,16 @@ def test_without_jit_loops_are_plain_python():
     assert (float(last), ys["y"].tolist()) == (7.0, [6.0, 4.0, 0.0])
 
 
+def test_without_jit_a_while_loop_whose_condition_is_mapped_is_a_program():
+    n = np.array([1, 5], np.int32)
+    with dx.disable_jit():
+        assert dx.vmap(lambda n: lax.while_loop(lambda i: i < n, lambda i: i + 2, 0))(n).tolist() == [2, 6]
+        few = dx.vmap(
+            lambda n: lax.while_loop(lambda i: i < 7, lambda i: i + n, 0, max_steps=3)
+        )  # mapped by the body
+        assert few(n).tolist() == [3, 10]
+
+
 def test_structures_come_back():
     carry, ys = lax.scan(
         lambda c, x: [c, (x["a"], None)], {"k": (1.0, [])}, {"a": np.ones((2, 3)), "b": None}

@@ -15,6 +15,7 @@ from didax.api.tangents import type_text
 from didax.core import pytree
 from didax.core.errors import message
 from didax.core.source import describe_function
+from didax.core.tracing import current_trace
 from didax.transforms.jvp import JVPTracer
 from didax.transforms.linearize import LinearizeTracer
 
@@ -37,14 +38,16 @@ class AuxFunction(FlatFunction):
                 )
             )
         out, self.out_tree = pytree.flatten(pair[0])
-        self._aux_leaves, self._aux_tree = pytree.flatten(pair[1])
+        leaves, self._aux_tree = pytree.flatten(pair[1])
+        self._aux_leaves = [_primal(x) for x in leaves]
         return out
 
     def aux(self) -> Any:
         """The auxiliary data, with tracers of the finished transformation replaced by their primals."""
-        return pytree.unflatten(self._aux_tree, [_primal_of_ended(x) for x in self._aux_leaves])
+        return pytree.unflatten(self._aux_tree, self._aux_leaves)
 
 
-def _primal_of_ended(x: Any) -> Any:
-    """The primal of a tracer whose transformation has ended; tracers of enclosing transformations stay."""
-    return as_array(x.primal) if isinstance(x, JVPTracer | LinearizeTracer) and x.owner.ended else x
+def _primal(x: Any) -> Any:
+    """The primal of a tracer of the transformation, whose tracers nothing may hold when it ends; others stay."""
+    ours = isinstance(x, JVPTracer | LinearizeTracer) and x.owner is current_trace()
+    return as_array(x.primal) if ours else x

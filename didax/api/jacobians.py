@@ -86,8 +86,10 @@ def _jacfwd(
         def push(x_dot: Any) -> Any:
             nonlocal aux_leaves, aux_tree
             out, out_dot, *aux = jvp(as_function_of(chosen, fun, args, kwargs), x, x_dot, has_aux=has_aux)
-            aux_leaves, aux_tree = pytree.flatten(aux)
-            return out, out_dot, [leaf if isinstance(leaf, Array) else None for leaf in aux_leaves]
+            leaves, aux_tree = pytree.flatten(aux)
+            arrays = [leaf if isinstance(leaf, Array) else None for leaf in leaves]
+            aux_leaves = [leaf if array is None else None for array, leaf in zip(arrays, leaves, strict=True)]
+            return out, out_dot, arrays
 
         out, columns, arrays = _mapped_basis(push, x, (None, -1, None), chunk_size)
         # Data that is no array goes around the map, which would make arrays of numbers, and refuse the rest.

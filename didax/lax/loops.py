@@ -299,7 +299,11 @@ def while_loop(
     checkpoints = _checked_count("while_loop", "checkpoints", checkpoints, 1)
     init, tree, avals = _leaves("while_loop", "init_val", init_val)
     if config.state().disable_jit and not any(isinstance(x, Tracer) for x in init):
-        return _while_in_python(cond_fun, body_fun, init_val, steps)
+        init_val, taken, ended = _while_in_python(cond_fun, body_fun, init_val, steps)
+        if ended:
+            return pytree.map(as_array, init_val)
+        steps = steps if steps is None else steps - taken
+        init, tree, avals = _leaves("while_loop", "init_val", init_val)
     body = _trace_body("while_loop", body_fun, "init_val", tree, avals, lambda carry: (carry,))
     cond = trace_with_refs("while_loop", cond_fun, pytree.structure(((init_val,), {})), body.carry_avals)
     _check_predicate(cond_fun, cond)
@@ -342,12 +346,18 @@ def _reversible(steps: int | None, checkpoints: int | None) -> Loop:
 
 def _while_in_python(
     cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], x: Any, steps: Any
-) -> Any:
+) -> tuple[Any, int, bool]:
+    """The carry, the steps taken, and whether the loop has ended: it has not where `vmap` maps the condition."""
     taken = 0
-    while taken != steps and cond_fun(x):
+    while taken != steps:
+        goes_on = known_value(cond_fun(x))
+        if goes_on is None:
+            return x, taken, False
+        if not goes_on:
+            break
         x = body_fun(x)
         taken += 1
-    return pytree.map(as_array, x)
+    return x, taken, True
 
 
 @operation

@@ -18,8 +18,8 @@ from didax.api.whole_functions import evaluated_whole
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.dims import as_length, is_symbolic, lengths_of, max_dim, min_dim
-from didax.core.errors import ArgumentError, check_choice, message
-from didax.core.tracing import Tracer
+from didax.core.errors import ArgumentError, ConcretizationTypeError, check_choice, message
+from didax.core.tracing import Tracer, known_value
 from didax.core.value import Array
 from didax.numpy import promotion, ufuncs
 from didax.numpy.creation import canonical_shape, placed, triangle
@@ -399,11 +399,12 @@ def repeat(
     if is_symbolic(repeats) and total_repeat_length is None:
         return _repeat_evenly(x, repeats, dimension)
     counts = repeats if isinstance(repeats, Array) else np.asarray(repeats)
-    if total_repeat_length is None and not isinstance(counts, Tracer) and np.size(np.asarray(counts)) == 1:
-        return _repeat_evenly(x, int(np.asarray(counts).reshape(())), dimension)
     length = x.shape[dimension]
     if total_repeat_length is None:
-        index: Any = _repeated_places(x, np.asarray(counts), length)
+        counts = _known_counts(counts)
+        if counts.size == 1:
+            return _repeat_evenly(x, int(counts.reshape(())), dimension)
+        index: Any = _repeated_places(x, counts, length)
     else:
         ends = cumsum(promotion.broadcast(as_array("repeat", counts, "repeats"), (length,)))
         if length == 0:
@@ -411,6 +412,15 @@ def repeat(
         place = iota(ends.dtype, (as_length(total_repeat_length),), 0)
         index = ufuncs.minimum(searchsorted(ends, place, side="right"), max_dim(length - 1, 0))
     return getitem(x, (slice(None),) * dimension + (index,))
+
+
+def _known_counts(repeats: Any) -> np.ndarray[Any, Any]:
+    known = known_value(repeats)
+    if known is None:
+        rule = "The length of the result of repeat depends on values, not known while tracing."
+        fix = "Give total_repeat_length, the sum of the counts."
+        raise ConcretizationTypeError(message(rule, f"repeats: {repeats.aval}", fix=fix))
+    return np.asarray(known)
 
 
 def _repeated_places(x: Array, counts: np.ndarray[Any, Any], length: int) -> np.ndarray[Any, Any]:

@@ -22,7 +22,8 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.declarations import no_numbers
 from didax.core.dtypes import dtype_name, is_complex, is_integer, numpy_scalar
 from didax.core.errors import api_boundary, message
-from didax.core.given import given_by
+from didax.core.given import give, given_by
+from didax.core.jaxpr import Literal
 from didax.core.layout import Format, row_major
 from didax.core.memory import DEVICE
 from didax.core.mesh import mesh_of_new_arrays
@@ -774,6 +775,12 @@ def as_concrete(x: Any) -> ConcreteArray:
         aval,
         x.astype(aval.dtype, copy=False) if isinstance(x, np.generic) else numpy_scalar(x, aval.dtype),
     )
+
+
+@give(Literal, "as_array")
+def _literal_as_array(x: Literal) -> ConcreteArray:
+    value = np.array(x.val, x.aval.dtype)
+    return written_numbers.array(ShapedArray(value.shape, value.dtype, x.aval.weak_type), value)
 
 
 def chosen_device() -> Any:

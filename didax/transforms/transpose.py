@@ -86,7 +86,7 @@ def backward(
             if not unsent.isdisjoint(eqn.outvars):
                 unsent.update(eqn.invars)
             continue
-        args = [Undef(x.aval) if type(x) is Var else x.val for x in eqn.invars]  # type: ignore[union-attr]
+        args = [Undef(x.aval) if type(x) is Var else x.value() for x in eqn.invars]  # type: ignore[union-attr]
         try:
             if eqn.source is not None:  # None: no rule of the user's wrote this equation, so it is linear
                 _check_linear_operands(args)
@@ -168,7 +168,7 @@ def substitute_known(
         if any(type(x) is Var for x in invars):
             remaining.append(eqn.replace(invars=invars))
             continue
-        out = eqn.primitive.bind(*[x.val for x in invars], **eqn.params)  # type: ignore[union-attr]
+        out = eqn.primitive.bind(*[x.value() for x in invars], **eqn.params)  # type: ignore[union-attr]
         env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
     return remaining, [read(x) for x in jaxpr.outvars]
 

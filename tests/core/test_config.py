@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 
 import didax as dx
+import didax.lax
+import didax.numpy as dnp
 from didax.core import config, jax_options
 from didax.core.process import in_a_thread
 from didax.extend.core import jaxpr_as_fun
@@ -330,6 +332,28 @@ def test_transformed_programs_are_remembered_under_the_options_of_the_time() -> 
     assert "HIGHEST" not in str(dx.make_jaxpr(derivative)(x))
     with dx.default_matmul_precision("highest"):
         assert "HIGHEST" in str(dx.make_jaxpr(derivative)(x))
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_a_program_means_the_same_with_and_without_64_bits(wide: bool) -> None:
+    """Python's and NumPy's numbers in it keep the width that they had when it was traced."""
+    numbers = np.array([1.0, 2.0])
+
+    def f(x: Any) -> Any:
+        last, _ = dx.lax.scan(lambda c, row: (c * 1.5 + row, None), x * 2, x[None] * numbers)
+        return last * 3 / numbers
+
+    with dx.enable_x64(wide):
+        x = dnp.arange(2.0)
+        expected, program, (_, pull), (_, push) = f(x), dx.make_jaxpr(f)(x), dx.vjp(f, x), dx.linearize(f, x)
+    with dx.enable_x64(not wide):
+        # The keys let the program be rewritten before it is compiled.
+        jitted = dx.jit(lambda x, key: (dx.enable_x64(wide)(f)(x), key))(x, dx.random.key(0))[0]
+        found = [jaxpr_as_fun(program)(x)[0], push(x), dx.vmap(push)(x[None])[0], jitted]
+        (ct,) = pull(dnp.ones_like(expected))
+    assert {y.dtype for y in (*found, ct)} == {np.dtype("float64" if wide else "float32")}
+    np.testing.assert_allclose(found, [expected] * 4, rtol=1e-6)
+    np.testing.assert_allclose(ct, [12, 7.5], rtol=1e-6)
 
 
 def test_work_for_another_thread_keeps_the_options_of_its_caller() -> None:

@@ -263,6 +263,18 @@ def test_the_line_that_made_what_leaked_is_named():
         kept.clear()
 
 
+def test_auxiliary_data_is_no_leak():
+    def f(x: Any) -> Any:
+        return dnp.sum(x * x), (x, 2 * x, "data")
+
+    with dx.checking_leaks():
+        found = [way(f, has_aux=True)(dnp.ones(2))[1] for way in (dx.grad, dx.jacfwd, dx.jacrev, dx.hessian)]
+        found.append(dx.value_and_grad(f, has_aux=True)(dnp.ones(2))[0][1])
+        found.append(dx.jvp(f, (dnp.ones(2),), (dnp.ones(2),), has_aux=True)[2])
+        found.extend(way(f, dnp.ones(2), has_aux=True)[2] for way in (dx.vjp, dx.linearize))
+    assert all(x.tolist() == [1, 1] and y.tolist() == [2, 2] and z == "data" for x, y, z in found)
+
+
 def test_a_function_that_fails_is_not_searched_for_leaks():
     def f(x: Any) -> Any:
         kept.append(x)

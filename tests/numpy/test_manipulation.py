@@ -241,7 +241,8 @@ def test_positions_that_the_default_integers_do_not_hold_are_out_of_range():
 
 
 def test_found_positions_need_a_size_under_jit():
-    for function in (dnp.nonzero, dnp.unique, dnp.bincount, dnp.flatnonzero, dnp.argwhere):
+    repeated = lambda repeats: dnp.repeat(dnp.arange(2), repeats)
+    for function in (dnp.nonzero, dnp.unique, dnp.bincount, dnp.flatnonzero, dnp.argwhere, repeated):
         with pytest.raises(ConcretizationTypeError, match="depends on values") as caught:
             dx.jit(function)(dnp.array([1, 0]))
         assert "Give " in str(caught.value)
