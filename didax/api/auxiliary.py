@@ -38,8 +38,8 @@ class AuxFunction(FlatFunction):
                 )
             )
         out, self.out_tree = pytree.flatten(pair[0])
-        leaves, self._aux_tree = pytree.flatten(pair[1])
-        self._aux_leaves = [_primal(x) for x in leaves]
+        aux_leaves, self._aux_tree = pytree.flatten(pair[1])
+        self._aux_leaves = [_primal(x) for x in aux_leaves]
         return out
 
     def aux(self) -> Any:
