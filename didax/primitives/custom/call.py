@@ -261,7 +261,7 @@ class RulesCall(_CallWithRules, Call):
         return outs, report
 
     def sparsity(self, operands: Sequence[Dependence], *, jaxpr: Jaxpr, rules: Rules) -> list[Dependence]:
-        """That of the tangents by the rules: a derivative that is stated may depend on more than the function does."""
+        """The pattern of the rules' tangents: a stated derivative may depend on more than the function does."""
         if Rules.DERIVATIVES.isdisjoint(rules.given):
             return dependence(jaxpr, operands)
         moves = tuple(x.rows is not None for x in operands)

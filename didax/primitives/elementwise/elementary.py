@@ -60,7 +60,7 @@ def _exp2_lower(ctx: Any, x: Any) -> Any:
 
 
 def _log1p_lower(ctx: Any, x: Any) -> Any:
-    """XLA's loses two digits of float64 between -0.41 and -0.2; there log(y) + (x - (y - 1)) / y, with y = 1 + x."""
+    """log1p; of float64 near -0.3 by log(y) + (x - (y - 1)) / y with y = 1 + x, since XLA's loses two digits there."""
     out = at_corners.logarithm("stablehlo.log_plus_one")(ctx, x)
     if x.aval.dtype != np.float64:
         return out
@@ -74,7 +74,7 @@ def _log1p_lower(ctx: Any, x: Any) -> Any:
 
 
 def _atanh_lower(ctx: Any, x: Any) -> Any:
-    """Of float64 by the logarithm of 1 + 2 x / (1 - x), which is that of a number above 1."""
+    """atanh, for float64 as half the logarithm of 1 + 2 |x| / (1 - |x|), which is never below 1, with the sign of x."""
     if x.aval.dtype != np.float64:
         return at_corners.symmetric("chlo.atanh", "odd", at_corners.atanh_corner)(ctx, x)
     size = ctx.op("abs", [x])

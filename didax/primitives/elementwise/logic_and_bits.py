@@ -12,7 +12,7 @@ from didax.primitives.families import binary, unary
 
 
 def _popcnt_lower(ctx: Any, x: Any) -> Any:
-    """Integers narrower than a byte as unsigned ones: XLA would count the copies of the sign bit in a byte."""
+    """Count bits; integers narrower than a byte count as unsigned: XLA would count copies of the sign bit in a byte."""
     dtype = x.aval.dtype
     unsigned = dtypes.dtype(f"u{dtype.name.removeprefix('u')}") if dtypes.is_packed(dtype) else dtype
     return ctx.convert(ctx.op("popcnt", [ctx.convert(x, unsigned)]), dtype)

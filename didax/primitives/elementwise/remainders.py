@@ -55,7 +55,7 @@ def _all(ctx: FunctionContext, xs: Sequence[Value], axes: Sequence[int]) -> list
 
 
 def _by_quotient(ctx: FunctionContext, x: Value, y: Value) -> Value:
-    """By an integer that is right to one, which is then corrected."""
+    """The remainder by an integer quotient that may be off by one, and is then corrected."""
     size, divisor = (ctx.convert(ctx.op("abs", [z]), _FLOAT64) for z in (x, y))
     whole = ctx.op("floor", [ctx.op("divide", [size, divisor])])
     left = ctx.op("subtract", [size, ctx.op("multiply", [whole, divisor])])
