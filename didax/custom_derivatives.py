@@ -107,12 +107,20 @@ def custom_gradient(fun: Callable[..., tuple[Any, Callable[..., Any]]]) -> custo
     (9.0, 6.0)
     """
 
+    def pair(*args: Any) -> tuple[Any, Any]:
+        found: Any = fun(*args)
+        if isinstance(found, tuple | list) and len(found) == 2 and callable(found[1]):
+            return found[0], found[1]
+        rule = "The function given to custom_gradient returns its result and a function of the cotangent."
+        facts = f"function: {describe_function(fun)}, returned: {found!r:.100}"
+        raise TypeError(message(rule, facts, fix="Return (y, lambda ct: ...)."))
+
     @functools.wraps(fun)
     def function(*args: Any) -> Any:
-        return fun(*args)[0]
+        return pair(*args)[0]
 
     def fwd(*args: Any) -> tuple[Any, Any]:
-        out, rule = fun(*args)
+        out, rule = pair(*args)
         if not any(isinstance(x, Tracer) for x in (*pytree.leaves((args, out)), *tracers_in(rule))):
             return out, (rule, None)  # plain Python: its captured values are known
         avals = tuple(aval_of(y).tangent() for y in pytree.leaves(out))

@@ -928,6 +928,14 @@ def test_linear_calls_transpose_back_and_forth():
     assert "x is a dict with keys 'a' in its result, a leaf in linear_args" in text
 
 
+@pytest.mark.parametrize("wrong", [lambda x: x, lambda x: (x, x), lambda x: (x, abs, abs)])
+def test_a_custom_gradient_returns_a_result_and_a_function(wrong):
+    """An array is no pair, though it has elements: its first one was the result."""
+    for call in (dx.custom_gradient(wrong), dx.grad(lambda x: dx.custom_gradient(wrong)(x).sum())):
+        with pytest.raises(TypeError, match="its result and a function of the cotangent"):
+            call(dnp.ones(2))
+
+
 def test_a_custom_gradient_may_branch_on_values_and_close_over_them():
     @dx.custom_gradient
     def f(x):
