@@ -326,12 +326,15 @@ class _Tail(NamedTuple):
     log_share: Any  # its logarithm there
 
 
-def _tail(a: Any, b: Any, x: Any) -> _Tail:
-    """For finite positive parameters and 0 < x < 1."""
+def _tail(a: Any, b: Any, x: Any, moderate: bool = False) -> _Tail:
+    """For finite positive parameters and 0 < x < 1; neither is small or large if they are `moderate`."""
     # The sum of such parameters could overflow. The distribution is a point to the last digit, also of a part of them.
     vast = gt(min_(a, b), float(dtypes.finfo(aval_of(x).dtype).eps) ** -4)
     a, b = [where(vast, mul(y, 2.0**-30), y) for y in (a, b)]
     below, swap = _below_mean(a, b, x)
+    if moderate:
+        nowhere = ne(x, x)
+        return _Tail(a, b, _fraction(*below), swap, nowhere, like(-1, x))
     ratio = where_needed(_large(a, b), _fraction(*below), _quadrature, *below)
     return _Tail(a, b, ratio, swap, *_near_one(*below[:3]))
 
@@ -434,9 +437,9 @@ def _slope(within: Callable[..., Any], upper: bool) -> Callable[[str], Callable[
     return slope
 
 
-def _within(a: Any, b: Any, x: Any, upper: bool) -> Any:
+def _within(a: Any, b: Any, x: Any, upper: bool, moderate: bool = False) -> Any:
     """I_x(a, b) or 1 - I_x(a, b) of finite positive parameters for 0 < x < 1."""
-    at = _tail(a, b, x)
+    at = _tail(a, b, x, moderate)
     weight = _weight(at.a, at.b, x)
     tail = _share(weight, at.ratio)
     other = _rest(at, tail)
@@ -497,12 +500,22 @@ def _log_weight_times(a: Any, b: Any, x: Any, y: Any) -> Any:
     return where(usable, log(where(usable, value, like(1, x))), far)
 
 
-def _betainc(a: Any, b: Any, x: Any) -> Any:
-    return _distribution(a, b, x, upper=False)
+def _betainc(a: Any, b: Any, x: Any, moderate: bool = False) -> Any:
+    return _distribution(a, b, x, False, functools.partial(_within, moderate=moderate))
 
 
-def _betaincc(a: Any, b: Any, x: Any) -> Any:
-    return _distribution(a, b, x, upper=True)
+def _betaincc(a: Any, b: Any, x: Any, moderate: bool = False) -> Any:
+    return _distribution(a, b, x, True, functools.partial(_within, moderate=moderate))
+
+
+def _of_moderate(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """The formula without what small and large parameters need, where both are known to be neither."""
+    shorter = functools.partial(formula, moderate=True)
+
+    def of_numbers(a: Any, b: Any, x: Any) -> Any:
+        return shorter if None not in (a, b) and min(a, b) > 0.5 and min(a, b) <= 500 else None
+
+    return of_numbers
 
 
 def _log_distribution(a: Any, b: Any, x: Any, upper: bool) -> Any:
@@ -612,6 +625,7 @@ betainc = composed(
     lambda t, y, a, b, x: mul(t, betainc_grad_a(a, b, x)),
     lambda t, y, a, b, x: mul(t, betainc_grad_b(a, b, x)),
     lambda t, y, a, b, x: mul(t, beta_density(a, b, x)),
+    of_numbers=_of_moderate(_betainc),
 )
 betaincc = composed(
     "regularized_incomplete_beta_complement",
@@ -619,6 +633,7 @@ betaincc = composed(
     lambda t, y, a, b, x: neg(mul(t, betainc_grad_a(a, b, x))),
     lambda t, y, a, b, x: neg(mul(t, betainc_grad_b(a, b, x))),
     lambda t, y, a, b, x: neg(mul(t, beta_density(a, b, x))),
+    of_numbers=_of_moderate(_betaincc),
 )
 
 

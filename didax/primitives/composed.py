@@ -58,22 +58,29 @@ def composed(
     eager: Any = None,
     accepts: str = "f",
     series: Formula | None = None,
+    of_numbers: Formula | None = None,
 ) -> Elementwise:
     """An elementwise operation that is lowered as `function`; `jvp` has a rule for each operand.
 
     `function` is given integers as they are, and floats of at least float32. Its result is cast to the dtype of the
     operands. The same holds for the rules of `jvp`, but not if there is a NumPy rule (`eager`): then each rule of `jvp`
-    is a single operation. Power series are those of the rules, or of the formula `series`.
+    is a single operation. Power series are those of the rules, or of the formula `series`. `of_numbers` is given what
+    is known of the operands when a program is compiled, numbers or None; it returns a shorter formula for those, or
+    None.
     """
     if series is not None:
         return _Expanded(name, function, jvp, series)
     rules = jvp if eager is not None else list(map(halves_in_float32, jvp))
-    lower = _lowering(halves_in_float32(function))
+    lower = _lowering(halves_in_float32(function), of_numbers)
     return Elementwise(name, len(jvp), hlo=name, eager=eager, accepts=accepts, jvp=rules, lower=lower)
 
 
-def _lowering(function: Formula) -> Callable[..., Any]:
-    return lambda ctx, *xs: lower_function(ctx, function, xs)[0]
+def _lowering(function: Formula, of_numbers: Formula | None = None) -> Callable[..., Any]:
+    def lower(ctx: Any, *xs: Any) -> Any:
+        shorter = None if of_numbers is None else of_numbers(*[x.constant for x in xs])
+        return lower_function(ctx, halves_in_float32(shorter) if shorter else function, xs)[0]
+
+    return lower
 
 
 class _Expanded(Elementwise):

@@ -50,7 +50,7 @@ from didax.primitives.elementwise import (
 )
 from didax.primitives.families import Elementwise, unary
 from didax.primitives.gamma_in_double import EULER_MACLAURIN, parity
-from didax.primitives.narrow import by_size, halves_in_float32, in_float64, is_single
+from didax.primitives.narrow import by_size, in_float64, is_single
 from didax.primitives.select import where
 from didax.xla.lowering import lower_function
 
@@ -348,26 +348,12 @@ digamma.widens_halves = True
 trigamma = polygamma_of(1)
 gamma = composed("gamma", gamma_of, lambda t, y, x: mul(t, mul(y, digamma(x))))
 lgamma = composed("lgamma", _lgamma, lambda t, y, x: mul(t, digamma(x)))
-_polygamma_of_any_order = by_size(_polygamma, _polygamma_in_double)
-
-
-def _lower_polygamma(ctx: Any, n: Any, x: Any) -> Any:
-    if n.constant in _SUMS_OF_TERMS:
-        return polygamma_of(int(n.constant)).emit(ctx, x)
-    return lower_function(ctx, halves_in_float32(_polygamma_of_any_order), [n, x])[0]
-
-
-polygamma = Elementwise(
+polygamma = composed(
     "polygamma",
-    2,
-    hlo="polygamma",
-    eager=None,
-    accepts="f",
-    jvp=[
-        no_derivative("polygamma", "order"),
-        halves_in_float32(lambda t, y, n, x: mul(t, polygamma(_next(n), x))),
-    ],
-    lower=_lower_polygamma,
+    by_size(_polygamma, _polygamma_in_double),
+    no_derivative("polygamma", "order"),
+    lambda t, y, n, x: mul(t, polygamma(_next(n), x)),
+    of_numbers=lambda n, x: (lambda _, x: polygamma_of(int(n))(x)) if n in _SUMS_OF_TERMS else None,
 )
 
 
@@ -383,10 +369,6 @@ def _zeta_by_q(s: Any, q: Any) -> Any:
 
 _zeta_grad = derivatives("zeta_grad", "s", _zeta_by_exponent, _zeta_by_q)
 zeta_grad_s, zeta_grad_ss = map(_zeta_grad, ("s", "ss"))
-_zeta_of_any = by_size(
-    functools.partial(_zeta, functools.partial(_zeta_of_reals, positive=_plain_zeta, direct=False)),
-    functools.partial(_zeta, functools.partial(_zeta_of_reals, positive=double.zeta, direct=True)),
-)
 
 
 def _without_sums_for_negative(positive: Callable[[Any, Any], Any], s: Any, q: Any) -> Any:
@@ -403,24 +385,21 @@ _zeta_of_few = by_size(
 )
 
 
-def _lower_zeta(ctx: Any, s: Any, q: Any) -> Any:
-    """Sums for negative numbers are written where there may be some; known whole exponents have sums of few terms."""
-    if s.constant is not None and (n := s.constant - 1) in _SUMS_OF_TERMS:
-        scale = -((-1) ** int(n)) / math.factorial(int(n))
-        return lower_function(ctx, halves_in_float32(lambda q: mul(polygamma_of(int(n))(q), scale)), [q])[0]
-    few = (s.constant is not None and s.constant % 1 != 0) or (q.constant is not None and q.constant > 0)
-    return lower_function(ctx, halves_in_float32(_zeta_of_few if few else _zeta_of_any), [s, q])[0]
+def _zeta_of_numbers(s: Any, q: Any) -> Any:
+    """Whole exponents have sums of few terms; others have no values for negative numbers but at the poles."""
+    if s is not None and s - 1 in _SUMS_OF_TERMS:
+        n = int(s) - 1
+        return lambda _, q: mul(polygamma_of(n)(q), -((-1) ** n) / math.factorial(n))
+    return _zeta_of_few if (s is not None and s % 1 != 0) or (q is not None and q > 0) else None
 
 
-zeta = Elementwise(
+zeta = composed(
     "zeta",
-    2,
-    hlo="zeta",
-    eager=None,
-    accepts="f",
-    jvp=[
-        halves_in_float32(lambda t, y, s, q: mul(t, zeta_grad_s(s, q))),
-        halves_in_float32(lambda t, y, s, q: mul(t, _zeta_by_q(s, q))),
-    ],
-    lower=_lower_zeta,
+    by_size(
+        functools.partial(_zeta, functools.partial(_zeta_of_reals, positive=_plain_zeta, direct=False)),
+        functools.partial(_zeta, functools.partial(_zeta_of_reals, positive=double.zeta, direct=True)),
+    ),
+    lambda t, y, s, q: mul(t, zeta_grad_s(s, q)),
+    lambda t, y, s, q: mul(t, _zeta_by_q(s, q)),
+    of_numbers=_zeta_of_numbers,
 )

@@ -534,7 +534,7 @@ def test_zeta_is_few_kernels():
     assert program.as_text().count(" fusion(") <= 2
 
 
-def test_zeta_and_polygamma_of_known_numbers_are_written_without_what_they_do_not_need():
+def test_functions_of_known_numbers_are_written_without_what_they_do_not_need():
     x = np.float32([-7.75, -2.5, -2, -0.3, -0.0, 0, 1e-30, 0.3, 1, 4.5, 1e5, 1e20, np.inf, np.nan])
     s = np.float32([-2.5, 0.5, 1, 1.5, 2, 4, 17.3, 1e30, np.inf, np.nan])
 
@@ -557,6 +557,16 @@ def test_zeta_and_polygamma_of_known_numbers_are_written_without_what_they_do_no
     pairs = [dx.tree.leaves(dx.jit(f)(*args)) for f, args in ((known, (x, s)), (asked, (x, s, numbers)))]
     for found, wanted in zip(*pairs, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=3e-7)
+    x01 = np.float32([-1, 0, 1e-30, 0.3, 0.6, 0.999, 1, 1.5, np.nan])
+    for a, b in ((2.0, 3.0), (0.7, 300.0), (0.3, 2.0), (2.0, 0.0), (600.0, 700.0), (np.inf, 1.0)):
+        for f in (special.betainc, special.betaincc):
+            of_numbers, general = dx.jit(functools.partial(f, a, b)), dx.jit(f)
+            np.testing.assert_allclose(of_numbers(x01), general(np.float32(a), np.float32(b), x01), rtol=5e-7)
+        lines = [
+            len(text.splitlines())
+            for text in (of_numbers.lower(x01).as_text(), general.lower(a, b, x01).as_text())
+        ]
+        assert (lines[0] < 0.6 * lines[1]) == (0.5 < min(a, b) <= 500)
     slope = dx.jit(dx.vmap(dx.grad(lambda x: special.polygamma(1, x)))).lower(x).as_text()
     assert "power" not in slope and len(slope.splitlines()) < 200  # one formula, of order 2
 
