@@ -8,7 +8,7 @@ memory that they share alive. Read next: `dlpack.py`, by which other libraries s
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,12 +98,27 @@ def to_host(buffer: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
         return np.zeros(aval.shape, dtypes.float0)
     wait(buffer)
     if reads_in_place(aval):
+<<<<<<< HEAD
         native = aval.dtype.char in _NATIVE and aval.dtype.isbuiltin == 1
         return np.asarray(buffer) if native else view_of_buffer(buffer)  # XLA knows of both kinds of views
+=======
+        return np.asarray(buffer) if _is_native(aval.dtype) else view_of_buffer(buffer)  # XLA knows of both
+>>>>>>> w-eager
     # jaxlib's own reader: unpacks dtypes narrower than a byte and copies from accelerators. Its first call imports jax
     # with jaxlib 0.10, where jax is installed.
     read = getattr(buffer, "_to_np_array_did_copy", None) or buffer._single_device_array_to_np_array_did_copy
     return read()[0]
+
+
+def reader(aval: ShapedArray) -> Callable[[Any], np.ndarray[Any, Any]]:
+    """`to_host` for buffers of this type whose program ran on the calling thread: nobody has to wait for them."""
+    if reads_in_place(aval) and _is_native(aval.dtype):
+        return np.asarray
+    return lambda buffer: to_host(buffer, aval)
+
+
+def _is_native(dtype: np.dtype[Any]) -> bool:
+    return dtype.char in _NATIVE and dtype.isbuiltin == 1
 
 
 def wait(buffer: Any) -> None:
