@@ -77,13 +77,8 @@ def _are_few(avals: tuple[ShapedArray, ...], out_avals: tuple[ShapedArray, ...])
 
 
 def _at_once(program: Program) -> Run | None:
-<<<<<<< HEAD
     """A function that runs the program on the calling thread; None for a program that calls Python."""
-    from didax.xla.buffers import put, to_host, with_memory_of
-=======
-    """What a run of the program does, at once; None for one that calls Python."""
     from didax.xla.buffers import put, reader, with_memory_of
->>>>>>> w-eager
     from didax.xla.client import immediate_backend
 
     client = immediate_backend()
@@ -92,12 +87,8 @@ def _at_once(program: Program) -> Run | None:
     if program.calls_python:
         return None
     avals, out_avals, kept = program.jaxpr.in_avals, executable.out_avals, program.kept
-<<<<<<< HEAD
-    del executable  # so that it is freed when the program forgets it
-=======
     readers = list(map(reader, out_avals))
-    del executable  # which may be forgotten
->>>>>>> w-eager
+    del executable  # so that it is freed when the program forgets it
     as_any_program = _as_any_program(program)
     idle: list[tuple[list[Any], list[Any]]] = []  # buffers and their memory, which no run uses now
 
@@ -117,11 +108,7 @@ def _at_once(program: Program) -> Run | None:
             for place, v in zip(memory, values, strict=True):
                 place[...] = v
         outs = _executable(program, device).run(buffers)
-<<<<<<< HEAD
-        results = list(map(to_host, outs, out_avals))
-=======
-        found = [read(y) for read, y in zip(readers, outs, strict=True)]
->>>>>>> w-eager
+        results = [read(y) for read, y in zip(readers, outs, strict=True)]
         idle.append((buffers, memory))  # the program has ended: its results are here
         return list(map(ConcreteArray, out_avals, results))
 
