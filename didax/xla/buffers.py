@@ -98,7 +98,8 @@ def to_host(buffer: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
         return np.zeros(aval.shape, dtypes.float0)
     wait(buffer)
     if reads_in_place(aval):
-        return np.asarray(buffer) if _is_native(aval.dtype) else view_of_buffer(buffer)  # XLA knows of both kinds of views
+        # XLA knows of both kinds of views.
+        return np.asarray(buffer) if _is_native(aval.dtype) else view_of_buffer(buffer)
     # jaxlib's own reader: unpacks dtypes narrower than a byte and copies from accelerators. Its first call imports jax
     # with jaxlib 0.10, where jax is installed.
     read = getattr(buffer, "_to_np_array_did_copy", None) or buffer._single_device_array_to_np_array_did_copy
