@@ -583,7 +583,7 @@ def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
     if not dtypes.is_integer(quotient.dtype):
         return quotient, remainder(x1, x2)
     rest = subtract(x1, multiply(quotient, x2))  # a second division would cost as much as the first
-    return quotient, _choose(equal(x2, 0), 0, rest)
+    return quotient, multiply(rest, not_equal(x2, 0))  # 0 where x2 is
 
 
 # --- comparison ---------------------------------------------------------------------------------------------

@@ -442,3 +442,5 @@ def test_divmod_of_integers_divides_once(dtype: str) -> None:
         wanted = np.divmod(x, y)
     np.testing.assert_array_equal(rest, wanted[1])
     np.testing.assert_array_equal(quotient[y != 0], wanted[0][y != 0])
+    broadcast = dnp.divmod(np.stack([x, x]), y)
+    np.testing.assert_array_equal(broadcast, [[quotient] * 2, [rest] * 2])
