@@ -20,6 +20,7 @@ from didax.api.jit import jit
 from didax.api.results import array_function
 from didax.core import config, dtypes
 from didax.core.errors import (
+    ArgumentError,
     TracerArrayConversionError,
     api_boundary,
     message,
@@ -147,7 +148,8 @@ def _transpose(self: Array, *axes: Any) -> Array:
 def _view(self: Array, dtype: DTypeLike = None, type: None = None) -> Array:
     """Return the same bytes read as another dtype; the last axis grows or shrinks with the size of the elements.
 
-    A byte that is not 0 is True. `type`, NumPy's class of the result, must be None.
+    A byte that is not 0 is True. Derivatives go through where floats stay floats of one width. `type`, NumPy's class of
+    the result, must be None.
     """
     if type is not None:
         rule = "A view of an array is an array, of no other class."
@@ -156,15 +158,19 @@ def _view(self: Array, dtype: DTypeLike = None, type: None = None) -> Array:
     if dtype is None:
         return self
     new, old = dtypes.dtype(dtype), self.dtype
+    if new == old:
+        return self
     if not self.ndim and new.itemsize != old.itemsize:
-        raise TypeError(
+        raise ArgumentError(
             message(
                 "view reads the bytes of a scalar only as another dtype of the same size.",
                 f"array: {self.aval}, dtype: {new.name}",
                 fix="Convert the values with astype instead.",
             )
         )
-    if new != old and np.bool_ in (new, old):  # XLA does not say which bytes its booleans have
+    if dtypes.is_complex(old) or dtypes.is_complex(new):
+        return _view_of_parts(self, new)
+    if np.bool_ in (new, old):  # XLA does not say which bytes its booleans have
         return self.astype(np.uint8).view(new) if old == np.bool_ else self.view(np.uint8) != 0
     ratio = new.itemsize // old.itemsize
     x = reshape(self, (*self.shape[:-1], self.shape[-1] // ratio, ratio)) if ratio > 1 else self
@@ -172,6 +178,18 @@ def _view(self: Array, dtype: DTypeLike = None, type: None = None) -> Array:
     return (
         reshape(out, (*self.shape[:-1], self.shape[-1] * old.itemsize // new.itemsize)) if self.ndim else out
     )
+
+
+def _view_of_parts(x: Array, new: np.dtype[Any]) -> Array:
+    """The bytes of complex numbers, whose two parts lie side by side, or bytes as complex numbers."""
+    if not x.ndim:
+        return reshape(_view_of_parts(reshape(x, (1,)), new), ())
+    *rows, n = x.shape
+    if dtypes.is_complex(x.dtype):
+        return reshape(joining.stack([x.real, x.imag], -1), (*rows, 2 * n)).view(new)
+    parts = x.view(dtypes.real_dtype(new))
+    pairs = reshape(parts, (*rows, parts.shape[-1] // 2, 2))
+    return complex_(pairs[..., 0], pairs[..., 1])
 
 
 @array_function

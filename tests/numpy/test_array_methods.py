@@ -24,6 +24,7 @@ METHODS = [
     "x.reshape((6,))", "x.transpose()", "x.transpose(1, 0)", "x.T", "x.mT", "x.swapaxes(0, 1)",
     "x[:1].squeeze()", "x.astype('int8')", "x.astype(bool)", "x.ptp(0)", "x[0].searchsorted(0.5)",
     "x.view('int32')", "x.view('int16')", "x.view('int16').view('float32')",
+    "x.T.view('complex64')", "(x * 1j).view('float32')", "(x * 1j).view('int16')", "x.sum().view('int32')",
     "x.view(bool)", "(x > 0).view('int8')", "x.byteswap()", "(x * 1j).byteswap().byteswap()", "x[1]", "x[:, 1:]",
     "x.at[0, 1].set(7)", "x.at[1].add(2)", "x.item(2)", "x[0].tolist()", "len(x)", "list(x)[1]", "x.shape",
     "abs(x)", "round(x, 1)", "x[0, 0].item()", "x.compress(np.array([False, True]), axis=0)",
@@ -48,6 +49,19 @@ def test_methods_on_tracers():
     x = sample("float32", (2, 3))
     np.testing.assert_allclose(dx.jit(dx.grad(f))(x), jax.grad(f)(x), rtol=1e-5)
     assert dx.jit(lambda x: [row.sum() for row in x])(x)[0].shape == ()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x.view("float32") ** 2,
+        lambda x: abs(x.T.view("complex64")) ** 2,
+        lambda x: (x * (1 + 2j)).view("float32") ** 2,
+    ],
+)
+def test_derivatives_of_views_that_move_floats(f):
+    x = sample("float32", (2, 3))
+    np.testing.assert_allclose(dx.grad(lambda x: f(x).sum())(x), jax.grad(lambda x: f(x).sum())(x), rtol=1e-5)
 
 
 def test_assignment_shows_the_way_out():
