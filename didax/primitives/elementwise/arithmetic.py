@@ -17,6 +17,7 @@ from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.passes.checkify import Condition
 from didax.primitives import numpy_rules
+from didax.primitives.counting import lower_product
 from didax.primitives.elementwise.comparisons import ne
 from didax.primitives.families import binary, unary
 from didax.primitives.scalars import scalar_like
@@ -30,7 +31,7 @@ add = binary("add", eager=np.add,
 sub = binary("sub", hlo="subtract", eager=np.subtract,
              jvp=(lambda t, z, x, y: t, lambda t, z, x, y: neg(t)),
              transpose=(lambda ct, x, y: ct, lambda ct, x, y: neg(ct)))  # fmt: skip
-mul = binary("mul", hlo="multiply", eager=np.multiply, lower=lambda ctx, x, y: lower_product(ctx, x, y),
+mul = binary("mul", hlo="multiply", eager=np.multiply, lower=lower_product,
              jvp=(lambda t, z, x, y: mul(t, y), lambda t, z, x, y: mul(x, t)),
              transpose=(lambda ct, x, y: mul(ct, y), lambda ct, x, y: mul(x, ct)),
              taylor=lambda k, z, xs: cauchy(mul, k, *xs))  # fmt: skip
@@ -43,13 +44,6 @@ div = binary("div", hlo="divide", eager=numpy_rules.divide, numpy_kinds="iuf",
 square = unary("square", hlo="multiply", eager=np.square, accepts="iufc",
                lower=lambda ctx, x: ctx.op("multiply", [x, x]),
                jvp=lambda t, y, x: mul(t, mul(x, 2)))  # fmt: skip
-
-
-def lower_product(ctx: Any, x: Any, y: Any) -> Any:
-    """The operation, and a note of its factors for sums of it."""
-    out = ctx.op("multiply", [x, y], ctx.out_avals[0])
-    ctx.factors[out.name] = x, y
-    return out
 
 
 def lower_division(ctx: Any, op: str, x: Any, y: Any) -> Any:
