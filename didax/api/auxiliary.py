@@ -38,8 +38,8 @@ class AuxFunction(FlatFunction):
                 )
             )
         out, self.out_tree = pytree.flatten(pair[0])
-        leaves, self._aux_tree = pytree.flatten(pair[1])
-        self._aux_leaves = [_primal(x) for x in leaves]
+        data, self._aux_tree = pytree.flatten(pair[1])
+        self._aux_leaves = [_primal(x) for x in data]
         return out
 
     def aux(self) -> Any:
