@@ -17,10 +17,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, cast, final
 
-import numpy as np
-
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.effects import NO_EFFECTS, Effects
 from didax.core.given import given_by
 from didax.core.primitive import Primitive
@@ -44,21 +41,12 @@ class Literal:
     """A value written into the program: a scalar in finished jaxprs, any known value in the linear steps of `grad`."""
 
     __slots__ = ("aval", "val")
-    as_array = given_by("didax.runtime.array")
+    value = given_by("didax.runtime.array")  # to compute with
 
     def __init__(self, val: Any, aval: ShapedArray | None = None):
         self.val = val
         self.aval = aval_of(val) if aval is None else aval
 
-    def value(self) -> Any:
-        """`val`, to compute with: an array where `enable_x64` gave Python's or NumPy's numbers another width then."""
-        val = self.val
-        if type(val) in _OF_ANY_WIDTH and aval_of(val).dtype != self.aval.dtype:
-            return self.as_array()
-        return val
-
-
-_OF_ANY_WIDTH = frozenset([*PYTHON_SCALARS, np.ndarray])
 
 Atom = Var | Literal
 

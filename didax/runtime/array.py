@@ -20,7 +20,7 @@ import numpy as np
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.declarations import no_numbers
-from didax.core.dtypes import dtype_name, is_complex, is_integer, numpy_scalar
+from didax.core.dtypes import PYTHON_SCALARS, dtype_name, is_complex, is_integer, numpy_scalar
 from didax.core.errors import api_boundary, message
 from didax.core.given import give, given_by
 from didax.core.jaxpr import Literal
@@ -777,10 +777,17 @@ def as_concrete(x: Any) -> ConcreteArray:
     )
 
 
-@give(Literal, "as_array")
-def _literal_as_array(x: Literal) -> ConcreteArray:
-    value = np.array(x.val, x.aval.dtype)
-    return written_numbers.array(ShapedArray(value.shape, value.dtype, x.aval.weak_type), value)
+@give(Literal, "value")
+def _literal_value(literal: Literal) -> Any:
+    """The value: an array where `enable_x64` gave Python's or NumPy's numbers another width when they were traced."""
+    x, aval = literal.val, literal.aval
+    if type(x) not in _OF_ANY_WIDTH or aval_of(x).dtype == aval.dtype:
+        return x
+    value = np.array(x, aval.dtype)
+    return written_numbers.array(ShapedArray(value.shape, value.dtype, aval.weak_type), value)
+
+
+_OF_ANY_WIDTH = frozenset([*PYTHON_SCALARS, np.ndarray])
 
 
 def chosen_device() -> Any:

@@ -23,9 +23,13 @@ from didax.transforms.staging import trace_to_jaxpr
 Apply = Callable[[Eqn, list[Any]], Sequence[Any]]  # the results of an equation, from what its inputs are
 
 
+def _value(x: Literal) -> Any:
+    return x.value()
+
+
 @follows_equations()
 def interpret(
-    jaxpr: Jaxpr, args: Sequence[Any], apply: Apply, literal: Callable[[Literal], Any] = Literal.value
+    jaxpr: Jaxpr, args: Sequence[Any], apply: Apply, literal: Callable[[Literal], Any] = _value
 ) -> list[Any]:
     """Run a jaxpr in which `apply` gives the results of each equation, and `literal` the value of a literal."""
     env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
