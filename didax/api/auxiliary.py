@@ -38,13 +38,8 @@ class AuxFunction(FlatFunction):
                 )
             )
         out, self.out_tree = pytree.flatten(pair[0])
-<<<<<<< HEAD
-        aux_leaves, self._aux_tree = pytree.flatten(pair[1])
-        self._aux_leaves = [_primal(x) for x in aux_leaves]
-=======
         data, self._aux_tree = pytree.flatten(pair[1])
         self._aux_leaves = [_primal(x) for x in data]
->>>>>>> w-hunt
         return out
 
     def aux(self) -> Any:
