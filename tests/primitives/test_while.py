@@ -16,6 +16,7 @@ from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
 from didax.primitives.control_flow.while_loop import while_p
 from didax.transforms.partial_eval import partial_eval_jaxpr
 from tests.checks import assert_close
+from tests.quickly import AS_USERS
 
 F = Callable[..., Any]
 
@@ -203,3 +204,18 @@ def test_a_batch_carries_its_condition_only_if_that_costs_more_than_computing_it
         rows = [f(one) for one in x]
         for y, expected in zip(dx.vmap(f)(x), zip(*rows, strict=True), strict=True):
             assert_close(y, np.stack(expected))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "int8"])
+@pytest.mark.parametrize("start, end, step", [(5, 0, 1), (9, 1, 2)])
+def test_unsigned_counters_go_down(dtype: str, start: int, end: int, step: int) -> None:
+    """Beside another carry, and another result of the program: XLA takes such a step for one upwards."""
+
+    def program() -> Any:
+        loop = lax.while_loop(lambda s: s[0] > end, lambda s: (s[0] - step, s[1] * 2), (first, 1.0))
+        return 1.0, loop
+
+    first = np.dtype(dtype).type(start)
+    found = dx.jit(program, compiler_options=AS_USERS)()
+    assert dx.tree.map(float, found) == (1.0, (float(end), float(2 ** ((start - end) // step))))
+    assert found[1][0].dtype == dtype

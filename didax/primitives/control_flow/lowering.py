@@ -61,16 +61,42 @@ def _write_while(
     ctx: FunctionContext, carry: Sequence[Value], condition: WriteCondition, body: WriteBody
 ) -> list[Value]:
     count = len(ctx.tokens)
+    avals = [x.aval for x in carry]
 
     def body_with_tokens(region: FunctionContext, values: list[Value]) -> list[Value]:
         region.tokens = values[:count]
-        outs = body(region, values[count:])
-        return [*region.tokens, *outs]
+        outs = body(region, _unsigned(region, values[count:], avals))
+        return [*region.tokens, *_signed(region, outs)]
 
-    carry = [*ctx.tokens, *carry]
-    outs = ctx.loop(carry, lambda region, values: condition(region, values[count:]), body_with_tokens)
+    def condition_without_tokens(region: FunctionContext, values: list[Value]) -> Value:
+        return condition(region, _unsigned(region, values[count:], avals))
+
+    outs = ctx.loop([*ctx.tokens, *_signed(ctx, carry)], condition_without_tokens, body_with_tokens)
     ctx.tokens = outs[:count]
-    return outs[count:]
+    return _unsigned(ctx, outs[count:], avals)
+
+
+# Note [Unsigned counters]
+# XLA (jaxlib 0.10 and 0.11) takes a carry to which a constant is added for a counter. It reads the constant of an
+# unsigned one without its sign, so that a counter which starts from a known number and goes down ends at a wrong number
+# (`while-loop-trip-count-annotator`). A loop therefore carries unsigned numbers as signed ones, with the same bits.
+
+
+def _signed(ctx: FunctionContext, xs: Sequence[Value]) -> list[Value]:
+    return [_with_bits(ctx, x, f"i{x.aval.dtype.itemsize}") if _may_count_down(x.aval) else x for x in xs]
+
+
+def _unsigned(ctx: FunctionContext, xs: Sequence[Value], avals: Sequence[ShapedArray]) -> list[Value]:
+    pairs = zip(xs, avals, strict=True)
+    return [_with_bits(ctx, x, aval.dtype.str) if _may_count_down(aval) else x for x, aval in pairs]
+
+
+def _may_count_down(aval: ShapedArray) -> bool:
+    return aval.shape == () and aval.dtype.kind == "u"
+
+
+def _with_bits(ctx: FunctionContext, x: Value, dtype: str) -> Value:
+    return ctx.op("bitcast_convert", [x], x.aval.update(dtype=np.dtype(dtype)))
 
 
 # --- Scans ----------------------------------------------------------------------------------------
