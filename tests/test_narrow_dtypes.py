@@ -153,7 +153,8 @@ def test_constants_are_computed_as_arrays_are(dtype: str) -> None:
 def test_sorting_puts_nan_last(dtype: str) -> None:
     x = np.random.default_rng(0).permutation(every(dtype))
     want = np.sort(x.astype(np.float32)).astype(dtype)
-    for sort in (dnp.sort, dx.jit(dnp.sort)):
+    by_two_keys = lambda x: lax.sort((x, x), num_keys=2)[0]
+    for sort in (dnp.sort, dx.jit(dnp.sort), dx.jit(by_two_keys)):
         np.testing.assert_array_equal(np.asarray(sort(x)).astype(np.float32), want.astype(np.float32))
 
 

@@ -326,7 +326,14 @@ def _lower_by_one_key(ctx: FunctionContext, key: Value, x: Value, dimension: int
 def _lower_by_comparator(
     ctx: FunctionContext, xs: Sequence[Value], dimension: int, num_keys: int
 ) -> list[Value]:
-    return _emit_sort(ctx, xs, dimension, lambda body, pairs: _precedes(body, pairs[:num_keys]))
+    # In comparators XLA does not order all floats of one byte and less.
+    wide = [ctx.convert(x, _FLOAT32) if _is_byte_float(x.aval.dtype) else x for x in xs]
+    outs = _emit_sort(ctx, wide, dimension, lambda body, pairs: _precedes(body, pairs[:num_keys]))
+    return [ctx.convert(y, x.aval.dtype) for x, y in zip(xs, outs, strict=True)]
+
+
+def _is_byte_float(dtype: np.dtype[Any]) -> bool:
+    return dtypes.is_float(dtype) and dtype.itemsize == 1
 
 
 def _emit_sort(ctx: FunctionContext, xs: Sequence[Value], dimension: int, precedes: Any) -> list[Value]:

@@ -6,6 +6,7 @@ Most are compositions of the functions of `didax.numpy`, and have the derivative
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from typing import Any
@@ -43,7 +44,12 @@ _SHIFTS = 8
 
 def _in_double(function: Any) -> Any:
     """A function of complex numbers computed in complex128: large logarithms cancel, at zeros and in exponents."""
-    return lambda z: function(z.astype(np.complex128)).astype(z.dtype)
+
+    @functools.wraps(function)
+    def in_double(z: Any) -> Any:
+        return function(z.astype(np.complex128)).astype(z.dtype)
+
+    return in_double
 
 
 @_in_double
