@@ -345,9 +345,8 @@ class _Source:
         self.lines: list[str] = []
         self.known: dict[Any, list[str]] = {}  # the results of operations, by rule, operands and parameters
         self.narrow: dict[str, str] = {}  # the operands of broadcasts, with axes of length 1, by results
-        self.choices: dict[
-            str, tuple[str, str, str, str]
-        ] = {}  # by result: condition, its size if it has axes, and cases
+        # By result: the condition, its size if it has axes, and the cases of False and True.
+        self.choices: dict[str, tuple[str, str, str, str]] = {}
         self.rules: dict[str, Any] = {}  # by result: what computes it
         self.runs_programs = False
 
@@ -487,9 +486,8 @@ class _Source:
 
 _Path = tuple[tuple[str, bool], ...]  # the cases of choices that a line stands in
 _NESTED_MAX = 20
-_RARE = frozenset(
-    {np.equal, np.not_equal, np.invert, np.bitwise_and, np.bitwise_or}
-)  # conditions of rare values
+# Conditions that tend to hold for all elements or for none.
+_RARE = frozenset({np.equal, np.not_equal, np.invert, np.bitwise_and, np.bitwise_or})
 
 
 class _Block:

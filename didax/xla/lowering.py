@@ -138,10 +138,9 @@ def function_text(
     tokens = list(ctx.tokens)
     if attributes is not None:
         ctx.stored = frozenset([x.name for x in args])
-        for i, x in enumerate(
-            () if module.alone else args
-        ):  # other programs may call it with parts of one array
-            x.sources = 2 << i
+        if not module.alone:  # otherwise other programs may call it with parts of one array
+            for i, x in enumerate(args):
+                x.sources = 2 << i
     blocks = cut(jaxpr) if module.outline else [jaxpr]
     outs = lower_jaxpr_body(ctx, jaxpr, args) if len(blocks) == 1 else lower_blocks(ctx, jaxpr, blocks, args)
     if attributes is None:

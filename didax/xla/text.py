@@ -345,9 +345,8 @@ class FunctionContext:
         self.masks: dict[str, Value] = {}  # the booleans that a value was converted from, by its name
         self.ramps: dict[str, int] = {}  # the axis along which a value counts 0, 1, 2, ..., by its name
         self.transposed: dict[str, Value] = {}  # the matrix that a value is the transpose of, by its name
-        self.factors: dict[
-            str, tuple[Value, Value]
-        ] = {}  # the two arrays that a value is the product of, by its name
+        # The two arrays that a value is the product of, by its name.
+        self.factors: dict[str, tuple[Value, Value]] = {}
         # The value that a value repeats, and the axes of the result that are its own, by the name of the result.
         self.stretched: dict[str, tuple[Value, tuple[int, ...]]] = {}
         self.of_loops: set[str] = set()  # the names of results of loops
