@@ -77,7 +77,8 @@ _INT32 = np.dtype(np.int32)
 # microseconds and more, which is what a step of a loop may take, so there is none where nothing that the operand is
 # computed from is read for the update (`Value.sources`: a loop that writes what it reads from rows). The arrays that
 # a loop carries lie apart; they count as one if they start from one, since XLA takes a loop of one step apart. Updates
-# of one element need no guard, since there the only read comes before the only write.
+# of one element need no guard, since there the only read comes before the only write. On several devices the call also
+# keeps the partitioner from gathering the updates.
 
 
 def materialized_update(ctx: Any, x: Any, update: Any, partial: Iterable[int]) -> Any:
@@ -87,7 +88,8 @@ def materialized_update(ctx: Any, x: Any, update: Any, partial: Iterable[int]) -
     """
     if not ctx.module.on_cpu or not may_exceed(update.aval.size, 1) or update.constant is not None:
         return update
-    if not x.sources & update.sources:
+    reads_operand = x.sources & update.sources
+    if x.constant is not None or not (reads_operand or ctx.module.partitioned_here):
         return update
     return materialized(ctx, [_uneven_kept_whole(ctx, update, partial)])[0]
 
