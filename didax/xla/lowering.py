@@ -217,12 +217,11 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
         if primitive.multiple_results:
             check_list(primitive, "lower", out, len(out_avals))
             for v, y, aval in zip(eqn.outvars, out, out_avals, strict=True):
-                env[v] = y = _typed(y, aval, primitive)
-                y.sources = sources or int(y.constant is None)
+                env[v] = _typed(y, aval, primitive)
         else:
-            env[eqn.outvars[0]] = y = _typed(out, out_avals[0], primitive)
-            y.sources = sources or int(y.constant is None)
+            env[eqn.outvars[0]] = _typed(out, out_avals[0], primitive)
         for v in eqn.outvars:
+            env[v].sources = sources or int(env[v].constant is None)
             if v in draws:
                 (env[v],) = materialized_as_vectors(ctx, [env[v]])
             elif v in kept:

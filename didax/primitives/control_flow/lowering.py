@@ -61,19 +61,21 @@ def _write_while(
     ctx: FunctionContext, carry: Sequence[Value], condition: WriteCondition, body: WriteBody
 ) -> list[Value]:
     count = len(ctx.tokens)
-    avals = [x.aval for x in carry]
+    types = [x.aval for x in carry]
+    carried = list(map(_signed, types))
 
     def body_with_tokens(region: FunctionContext, values: list[Value]) -> list[Value]:
         region.tokens = values[:count]
-        outs = body(region, _unsigned(region, values[count:], avals))
-        return [*region.tokens, *_signed(region, outs)]
+        outs = body(region, _with_bits_of(region, values[count:], types))
+        return [*region.tokens, *_with_bits_of(region, outs, carried)]
 
     def condition_without_tokens(region: FunctionContext, values: list[Value]) -> Value:
-        return condition(region, _unsigned(region, values[count:], avals))
+        return condition(region, _with_bits_of(region, values[count:], types))
 
-    outs = ctx.loop([*ctx.tokens, *_signed(ctx, carry)], condition_without_tokens, body_with_tokens)
+    start = [*ctx.tokens, *_with_bits_of(ctx, carry, carried)]
+    outs = ctx.loop(start, condition_without_tokens, body_with_tokens)
     ctx.tokens = outs[:count]
-    return _unsigned(ctx, outs[count:], avals)
+    return _with_bits_of(ctx, outs[count:], types)
 
 
 # Note [Unsigned counters]
@@ -82,21 +84,15 @@ def _write_while(
 # (`while-loop-trip-count-annotator`). A loop therefore carries unsigned numbers as signed ones, with the same bits.
 
 
-def _signed(ctx: FunctionContext, xs: Sequence[Value]) -> list[Value]:
-    return [_with_bits(ctx, x, f"i{x.aval.dtype.itemsize}") if _may_count_down(x.aval) else x for x in xs]
+def _signed(aval: ShapedArray) -> ShapedArray:
+    """The type as which a loop carries a value."""
+    is_unsigned = aval.shape == () and aval.dtype.kind == "u"
+    return aval.update(dtype=np.dtype(f"i{aval.dtype.itemsize}")) if is_unsigned else aval
 
 
-def _unsigned(ctx: FunctionContext, xs: Sequence[Value], avals: Sequence[ShapedArray]) -> list[Value]:
+def _with_bits_of(ctx: FunctionContext, xs: Sequence[Value], avals: Sequence[ShapedArray]) -> list[Value]:
     pairs = zip(xs, avals, strict=True)
-    return [_with_bits(ctx, x, aval.dtype.str) if _may_count_down(aval) else x for x, aval in pairs]
-
-
-def _may_count_down(aval: ShapedArray) -> bool:
-    return aval.shape == () and aval.dtype.kind == "u"
-
-
-def _with_bits(ctx: FunctionContext, x: Value, dtype: str) -> Value:
-    return ctx.op("bitcast_convert", [x], x.aval.update(dtype=np.dtype(dtype)))
+    return [x if x.aval.dtype == a.dtype else ctx.op("bitcast_convert", [x], a) for x, a in pairs]
 
 
 # --- Scans ----------------------------------------------------------------------------------------
