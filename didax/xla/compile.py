@@ -504,7 +504,7 @@ def _flags(
     if started.platform == "cpu" and partitioned:
         chosen = _partition_flags()
     elif started.platform == "cpu" and _NOT_CHEAP not in text:
-        chosen = _cheap_flags() if cheap else _small_flags() if _is_small(text) else ()
+        chosen = _cheap_flags() if cheap else _small_flags(text)
     return [*chosen, *sorted((options or {}).items())]
 
 
@@ -617,12 +617,17 @@ def _cheap_flags() -> tuple[tuple[str, Any], ...]:
     LLVM's level 0 would take a sixth less, but without the newer emitters its code is wrong:
     `betainc(0.429, 0.073, 0.073)` was NaN.
     """
-    return (("xla_backend_optimization_level", 1), *_small_flags())
+    return (("xla_backend_optimization_level", 1), *_no_emitters())
+
+
+def _small_flags(text: str) -> tuple[tuple[str, Any], ...]:
+    """Settings for a whole program: see Note [Small programs]."""
+    return flags if (flags := _no_emitters()) and _is_small(text) else ()
 
 
 @functools.cache
-def _small_flags() -> tuple[tuple[str, Any], ...]:
-    """Settings for programs of small arrays (Note [Small programs]). Later versions than 0.10 refuse the name."""
+def _no_emitters() -> tuple[tuple[str, Any], ...]:
+    """The setting for kernels without MLIR; later versions than 0.10 have no others, and refuse its name."""
     return (("xla_cpu_use_fusion_emitters", False),) if str(installed_jaxlib()).startswith("0.10.") else ()
 
 
