@@ -23,6 +23,7 @@ from didax.core.dtypes import (
     finfo,
     float0,
     iinfo,
+    is_weak_name,
     kind_of,
     narrowed,
     prng_key,
@@ -84,7 +85,7 @@ def _pair_of(x: Any) -> tuple[Any, bool]:
     if x is None:  # None means the default dtype
         return default_dtype("f"), False
     if isinstance(x, str | type | np.dtype) or as_extended(x):
-        return _named(x), isinstance(x, type) and x in (int, float, complex)  # int equals a dtype
+        return _named(x), is_weak_name(x)
     aval = aval_of(narrowed_scalar(x))
     return aval.dtype, aval.weak_type
 

@@ -505,8 +505,8 @@ class _Block:
                 continue
             path = functools.reduce(_common, used)
             self.lines.setdefault(path, []).append(line)
-            choice = source.choices.get(names[0])
-            if choice is None or len(path) >= _NESTED_MAX:
+            choice = self.choice(names[0], path)
+            if choice is None:
                 places = [(name, path) for name in _RESULTS.findall(text)]
             else:
                 condition, _, off, on = choice
@@ -518,6 +518,10 @@ class _Block:
             for name, place in places:
                 paths[name] = _common(paths[name], place) if name in paths else place
 
+    def choice(self, result: str, path: _Path) -> tuple[str, str, str, str] | None:
+        """The condition and the cases of a choice in this place; None where it is written as any operation."""
+        return self.source.choices.get(result) if len(path) < _NESTED_MAX else None
+
     def written(self, path: _Path, indent: str) -> list[str]:
         """The lines in one case, those of choices in it included."""
         found: list[str] = []
@@ -528,7 +532,7 @@ class _Block:
 
     def chosen(self, result: str, text: str, path: _Path) -> list[str]:
         """The lines of a choice that computes only the cases it needs; none where it is written as any operation."""
-        if (choice := self.source.choices.get(result)) is None or len(path) >= _NESTED_MAX:
+        if (choice := self.choice(result, path)) is None:
             return []
         condition, size, off, on = choice
         cases = [self.written((*path, (result, case)), "    ") for case in (False, True)]

@@ -463,6 +463,11 @@ def exact_dtype(x: DTypeLike) -> DType:
     return found
 
 
+def is_weak_name(x: object) -> bool:
+    """Whether `x` is Python's int, float or complex, whose dtypes are weak; dtypes of NumPy equal these types."""
+    return isinstance(x, type) and x in (int, float, complex)
+
+
 def _numpy_dtype(x: object) -> DType | None:
     """What NumPy takes `x` for. Only spellings of a dtype reach NumPy, which reads None as float64."""
     if not isinstance(x, str | np.dtype | type):

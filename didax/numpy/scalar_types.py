@@ -216,7 +216,7 @@ def _pair(x: Any) -> tuple[np.dtype[Any], bool]:
     if isinstance(aval := getattr(x, "aval", None), ShapedArray):
         return aval.dtype, aval.weak_type
     if isinstance(x, str | type | np.dtype):
-        return dtypes.exact_dtype(x), isinstance(x, type) and x in (int, float, complex)  # int equals a dtype
+        return dtypes.exact_dtype(x), dtypes.is_weak_name(x)
     if as_operand(x) is None and hasattr(x, "dtype"):  # no array, as a matrix of scipy.sparse
         return dtypes.narrowed(dtypes.exact_dtype(x.dtype)), False
     return pair_of(checked_operand("result_type", x, "argument"))
