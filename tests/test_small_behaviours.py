@@ -219,6 +219,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "fills up with",
     ),
+    "unique under vmap": (
+        lambda: dx.vmap(dnp.unique)(W),
+        TypeError,
+        r"unique depends .*\n  array: float32\[3\]",
+    ),
     "fill value of an axis": (lambda: dnp.nonzero(X, size=3, fill_value=(X[:3],)), ValueError, "fills up"),
     "keys of lexsort": (
         lambda: dnp.lexsort((X, W)),

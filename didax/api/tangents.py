@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from didax.api.flat import as_array, result_name
+from didax.api.flat import as_array, narrowed_scalar, result_name
 from didax.core import dtypes, pytree
 from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of, is_array_like
@@ -81,6 +81,7 @@ def check_tangent(
         if kind == "cotangent" and is_array_like(t) and aval_of(t).shape == wanted.shape:
             return Zero(wanted)  # nothing depends on it, and users like to pass the results as cotangents
     elif is_array_like(t):
+        t = t if aval_of(t).dtype == wanted.dtype else narrowed_scalar(t)
         found_aval = aval_of(t)
         if found_aval.shape == wanted.shape and (
             found_aval.dtype == wanted.dtype or _weakly_fits(found_aval, wanted)

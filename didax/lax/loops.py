@@ -189,9 +189,11 @@ def _rows(function: str, xs: Any, length: int | None) -> tuple[list[Any], Any, t
                 *([] if length is None else [f"length: {length}"]),
                 *(f"{path}: {aval}" for path, aval in zip(_paths(tree, "xs"), avals, strict=True)),
                 *([] if avals or length is not None else ["xs: no arrays"]),
-                fix="Cut or pad the arrays, or close over those that are the same at every step."
-                if avals
-                else "Pass arrays, or a length.",
+                fix="Pass arrays, or a length."
+                if not avals
+                else "Close over numbers and arrays without axes."
+                if () in lengths
+                else "Cut or pad the arrays, or close over those that are the same at every step.",
             )
         )
     ((count,),) = lengths

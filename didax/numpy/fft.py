@@ -26,7 +26,7 @@ from didax.core.value import Array
 from didax.lax import FftType
 from didax.lax import fft as lax_fft
 from didax.numpy import creation, ufuncs
-from didax.numpy.manipulation import moveaxis, roll
+from didax.numpy.manipulation import listed, moveaxis, roll
 from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, cast, inexact
 from didax.numpy.reductions import canonical_axes, canonical_axis
 from didax.primitives.slicing import pad
@@ -436,9 +436,10 @@ def _frequencies(name: str, k: Array, count: int, d: Any, dtype: Any, device: An
 def _shift(name: str, x: Any, axes: Any, first: bool) -> Array:
     """Roll the axes so that the first element comes to the middle, or with `first` the middle element to the front."""
     value = as_array(name, x)
-    several = range(value.ndim) if axes is None else axes if isinstance(axes, Sequence) else (axes,)
     # An axis that is named twice is rolled twice.
-    found = tuple([canonical_axis(name, i, value.ndim) for i in several])
+    found = tuple(
+        [canonical_axis(name, i, value.ndim) for i in listed(range(value.ndim) if axes is None else axes)]
+    )
     lengths = [value.shape[i] for i in found]
     return roll(value, tuple([-(n // 2) if first else n // 2 for n in lengths]), found)
 

@@ -531,10 +531,10 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     """
     x = as_array("roll", a, "a")
     if axis is None:
-        total = sum(shift) if isinstance(shift, tuple | list) else shift
+        total = sum(listed(shift))
         return shapes.reshape(_roll(ravel(x), total, 0), x.shape)
-    axes = [canonical_axis("roll", i, x.ndim) for i in (axis if isinstance(axis, tuple | list) else (axis,))]
-    shifts = list(shift) if isinstance(shift, tuple | list) or np.ndim(shift) else [shift]
+    axes = [canonical_axis("roll", i, x.ndim) for i in listed(axis)]
+    shifts = listed(shift)
     if not axes:
         return x
     count = max(len(shifts), len(axes)) if 1 in (len(shifts), len(axes)) else len(axes)
@@ -544,6 +544,11 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     for i, by in zip(_repeated_list(axes, count), _repeated_list(shifts, count), strict=True):
         x = _roll(x, by, i)
     return x
+
+
+def listed(x: Any) -> list[Any]:
+    """Return the elements of a sequence or a vector, or a list of the number `x` alone."""
+    return list(x) if isinstance(x, tuple | list | range) or np.ndim(x) else [x]
 
 
 def _repeated_list(xs: list[Any], count: int) -> list[Any]:

@@ -445,8 +445,8 @@ def isin(
 # --- found by value -----------------------------------------------------------------------------------------
 
 
-def _result_count(name: str, mask: Array, size: int | None) -> int:
-    """Return the number of results: `size`, or the number of True elements, which must be known."""
+def _result_count(name: str, x: Array, mask: Array, size: int | None) -> int:
+    """Return the number of results of `x`: `size`, or the number of True elements, which must be known."""
     if size is not None:
         return as_length(size)
     known = known_value(mask)
@@ -454,17 +454,20 @@ def _result_count(name: str, mask: Array, size: int | None) -> int:
         raise ConcretizationTypeError(
             message(
                 f"The shape of the result of {name} depends on values, which are not known while tracing.",
-                f"array: {mask.aval}",
+                f"array: {x.aval}",
                 fix="Give size=, the number of results (cut off or filled up), or use a mask with where.",
             )
         )
     return int(np.count_nonzero(np.asarray(known)))
 
 
-def _true_positions(name: str, mask: Array, size: int | None) -> tuple[Array, Array]:
-    """Return the flat positions of the True elements, in order, and a mask that is False at filled-up places."""
+def _true_positions(name: str, x: Array, mask: Array, size: int | None) -> tuple[Array, Array]:
+    """Return the flat positions of the True elements, in order, and a mask that is False at filled-up places.
+
+    The mask has been made of `x`, which an error names.
+    """
     flat = _ravel(mask)
-    count = _result_count(name, mask, size)
+    count = _result_count(name, x, mask, size)
     order = stable_order(el.not_(flat), 0)
     spare = count if is_symbolic(flat.size) else max(count - flat.size, 0)
     if is_symbolic(spare) or spare:
@@ -496,7 +499,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
         rule = "nonzero fills up with one number, or with a tuple of one for each axis."
         fix = "Pass a single number, or a tuple with as many numbers as the array has axes."
         raise ValueError(message(rule, f"a: {x.aval}, fill_value: {fill_value!r:.100}", fix=fix))
-    flat, is_hit = _true_positions("nonzero", truth(x), size)
+    flat, is_hit = _true_positions("nonzero", x, truth(x), size)
     columns = []
     for length, fill in zip(reversed(x.shape), reversed(fills), strict=True):
         divisor = number(max_dim(length, 1), flat.dtype)
@@ -614,9 +617,9 @@ def unique(
     # Elements are sorted twice as fast without their places. Complex NaNs are replaced before they are sorted.
     with_order = return_index or return_inverse or dimension is not None or dtypes.is_complex(x.dtype)
     groups = _groups(rows, equal_nan, with_order)
-    count, kind = _result_count("unique", groups.is_first, size), dtypes.default_dtype("i")
+    count, kind = _result_count("unique", x, groups.is_first, size), dtypes.default_dtype("i")
     # One more position: the end of the last group.
-    starts, _ = _true_positions("unique", groups.is_first, count + 1)
+    starts, _ = _true_positions("unique", x, groups.is_first, count + 1)
     starts, ends = slice_axis(starts, 0, count, 0), slice_axis(starts, 1, count + 1, 0)
     number = el.add(iota(_INT32, (count,), 0), 1)
     total = array_sum(groups.is_first, dtype=_INT32)

@@ -655,6 +655,20 @@ def test_cotangents_of_strong_results_are_strong():
         assert jit(lambda: dx.linear_transpose(lambda x: 3.0 * x, 1.0)(1.0)[0])().weak_type
 
 
+def test_cotangents_that_are_numbers_of_numpy():
+    """They have the default width, as arguments have; a float64 result takes them as they are."""
+    two = np.float64(2)
+    for x in (np.float32(1), dnp.ones((), "float64")):
+        assert dx.vjp(lambda x: 3 * x, x)[1](two)[0].dtype == x.dtype
+
+    @dx.custom_vjp
+    def f(x):
+        return 3 * x
+
+    f.defvjp(lambda x: (f(x), None), lambda _, ct: (two,))
+    assert dx.grad(f)(1.0) == 2
+
+
 def test_jacobians_at_a_number_of_numpy() -> None:
     x = np.float64(0.5)
     for derivative in (dx.jacfwd(lambda x: x**2), dx.jacrev(lambda x: x**2), dx.hessian(lambda x: x**3 / 3)):

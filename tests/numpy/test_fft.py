@@ -60,7 +60,7 @@ MANY = [
     "irfft2(x, axes=(1, 0), norm='forward')", "rfftn(x.real)", "rfftn(x.real, (4, 4))",
     "rfftn(x.real, (4, 2), (2, 1), 'ortho')", "rfft2(x.real, norm='forward')",
     "rfft2(x.real, (5, 2), (1, 0))", "fftshift(x)", "fftshift(x, 1)", "fftshift(x, (0, -1))",
-    "ifftshift(x)", "ifftshift(x, (0,))",
+    "ifftshift(x)", "ifftshift(x, (0,))", "ifftshift(x, np.array([0, 2]))",
 ]  # fmt: skip
 
 

@@ -440,6 +440,8 @@ def test_axes_and_shifts_are_those_of_numpy():
         with pytest.raises(np.exceptions.AxisError, match=rf"{name} takes an axis[\s\S]*axis: 5"):
             getattr(dnp, name)(x, x, 3, axis=5)
     np.testing.assert_array_equal(dnp.roll(x, (1, 1)), np.roll(x, (1, 1)))
+    for by, axes in ((np.array([1, 1]), None), (1, np.array([1, 0])), (np.array([1, -1]), dnp.array([0, 1]))):
+        np.testing.assert_array_equal(dnp.roll(x, by, axes), np.roll(x, by, axes))
     np.testing.assert_array_equal(dnp.roll(x, 1, axis=()), x)
     assert dnp.setdiff1d(INTS, np.float32([1.0, 2.5])).dtype == INTS.dtype
 
