@@ -435,14 +435,38 @@ def test_derivatives() -> None:
             (stats.gamma.pdf, (0.0, 3.0)), (stats.beta.pdf, (1.0, 2.0, 3.0)), (stats.beta.pdf, (-1.0, 2.0, 3.0)),
             (stats.gumbel_l.pdf, (1000.0,)), (stats.gumbel_r.cdf, (-1000.0,)), (stats.gumbel_l.logcdf, (1000.0,)),
             (stats.gennorm.pdf, (1e10, 50.0)), (stats.gennorm.pdf, (0.0, 0.5)), (stats.truncnorm.cdf, (5.0, -1.0, 3.0)),
-            (stats.truncnorm.sf, (2.0, 2.0, 4.0)), (stats.truncnorm.pdf, (0.0, -INF, -5.0)),
+            (stats.truncnorm.logcdf, (2.0, 2.0, 4.0)), (stats.truncnorm.pdf, (0.0, -INF, -5.0)),
         ]  # fmt: skip
         for function, at in ends:
             found = [dx.grad(function, i)(*at) for i in range(len(at)) if math.isfinite(at[i])]
             assert np.isfinite(found).all(), (function, at, found)
             assert found[0] == 0, (function, at)
+        infinite = [
+            (stats.bernoulli.logpmf, (2.0,)),
+            (stats.binom.logpmf, (-1.0, 3.0)),
+            (stats.binom.logpmf, (1.5, 3.0)),
+        ]
+        for function, at in infinite:
+            for p in (0.0, 0.4, 1.0):
+                found = dx.value_and_grad(lambda p, f=function, at=at: f(*at, p))(p)
+                assert found == (-INF, 0), (function, at, p)
+        assert dx.grad(stats.poisson.entropy)(0.0) == INF
     assert_close(stats.poisson.entropy(np.float32([0.3, 7, 200])), scipy.stats.poisson.entropy(
         [0.3, 7, 200]).astype("float32"), 1e-5)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", first(["float32", "float64"]))
+def test_shares_of_truncnorm_have_the_slopes_of_its_ends(dtype):
+    a, b = np.array([-1, 2], dtype)
+    at_a, at_b = scipy.stats.truncnorm(-1, 2).pdf([-1, 2])
+    for function, x, wanted in [
+        (stats.truncnorm.cdf, a, [at_a, -at_a, 0]), (stats.truncnorm.cdf, b, [at_b, 0, -at_b]),
+        (stats.truncnorm.sf, a, [-at_a, at_a, 0]), (stats.truncnorm.sf, b, [-at_b, 0, at_b]),
+        (stats.truncnorm.logcdf, b, [at_b, 0, -at_b]), (stats.truncnorm.logsf, a, [-at_a, at_a, 0]),
+    ]:  # fmt: skip
+        with dx.enable_x64(dtype == "float64"):
+            slopes = dx.grad(function, (0, 1, 2))(x, a, b)
+        np.testing.assert_allclose(slopes, wanted, rtol=1e-6 if dtype == "float32" else 1e-13)
 
 
 @pytest.mark.parametrize(

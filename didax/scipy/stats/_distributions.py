@@ -152,9 +152,13 @@ def discrete(
     support: Support,
     valid: Callable[..., Any],
     also: str = "pmf",
+    inside: Callable[..., Any] | None = None,
     **formulas: Formula,
 ) -> Distribution:
-    """A distribution on integers; the formula of `logpmf` is given integers of the support only."""
+    """A distribution on integers; the formula of `logpmf` is given integers of the support only.
+
+    Elsewhere it is given the lower end, or the number `inside`, whose probability is not 0.
+    """
     names = parameters.split()
 
     def of_value(kind: str, formula: Formula, k: Any, *rest: Any) -> Any:
@@ -162,9 +166,9 @@ def discrete(
         low, high = support(*shapes)
         z = k if _is_known(loc) else k - loc
         whole = dnp.floor(z)
-        value = _on_support(kind, formula, whole, shapes, low, high, low)
         if kind in ("logpmf", "pmf"):
-            value = dnp.where(z == whole, value, dnp.where(dnp.isnan(z), z, _OUTSIDE[kind][0]))
+            whole = dnp.where(z > whole, -math.inf, whole)  # outside of the support
+        value = _on_support(kind, formula, whole, shapes, low, high, inside(*shapes) if inside else low)
         return dnp.where(valid(*shapes), value, math.nan)
 
     def make(kind: str) -> Formula:

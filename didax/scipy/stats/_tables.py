@@ -19,6 +19,7 @@ from didax.primitives.gamma_quotients import minus_log1p
 from didax.scipy.special import (
     betainc,
     betaln,
+    entr,
     gammainc,
     gammaincc,
     gammaln,
@@ -126,19 +127,32 @@ def _truncnorm_logpdf(z: Any, a: Any, b: Any) -> Any:
     return log_ratio((z, -0.5 * LOG_2PI), log_mass(a, b))
 
 
-def _truncnorm_logcdf(z: Any, a: Any, b: Any) -> Any:
-    low, high = z <= a, z >= b
-    z = dnp.where(
-        low | high, dnp.where(dnp.isinf(a), b - 1, dnp.where(dnp.isinf(b), a + 1, 0.5 * (a + b))), z
-    )
+def _truncnorm_share(z: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """The logarithm of the share below z, or of that above z where the one below is 0; and where it is.
+
+    So it is finite at both ends, with the slopes there.
+    """
+    low = z <= a
+    z, a, b = [dnp.where(low, -x, y) for x, y in ((z, z), (b, a), (a, b))]
     if z.dtype == np.float32:
-        value = truncnorm_log_share(z, a, b)
-        return dnp.where(low, -math.inf, dnp.where(high, 0, value))
+        return truncnorm_log_share(z, a, b), low
+    high = z >= b
+    inner = dnp.where(high, dnp.where(dnp.isinf(a), b - 1, 0.5 * (a + b)), z)
     whole = log_mass(a, b)
-    below, above = log_ratio(log_mass(a, z), whole), log_ratio(log_mass(z, b), whole)
-    small = below < -LOG_2
-    value = dnp.where(small, below, dnp.log1p(-dnp.exp(dnp.where(small, -1, above))))
-    return dnp.where(low, -math.inf, dnp.where(high, 0, value))
+    below, above = log_ratio(log_mass(a, z), whole), log_ratio(log_mass(inner, b), whole)
+    small = high | (below < -LOG_2)
+    return dnp.where(small, below, dnp.log1p(-dnp.exp(dnp.where(small, -1, above)))), low
+
+
+def _truncnorm_cdf(z: Any, a: Any, b: Any) -> Any:
+    log_share, is_above = _truncnorm_share(z, a, b)
+    share = dnp.exp(log_share)
+    return dnp.where(is_above, 1 - share, share)
+
+
+def _truncnorm_logcdf(z: Any, a: Any, b: Any) -> Any:
+    log_share, is_above = _truncnorm_share(z, a, b)
+    return dnp.where(is_above, -math.inf, log_share)
 
 
 def _wrapcauchy_logpdf(z: Any, c: Any) -> Any:
@@ -216,8 +230,8 @@ CONTINUOUS: list[Distribution] = [
         logpdf=_t_logpdf),
     continuous(
         "truncnorm", "The normal distribution between a and b.", "a b", support=lambda a, b: (a, b),
-        valid=lambda a, b: a < b, also="pdf cdf sf",
-        logpdf=_truncnorm_logpdf,
+        valid=lambda a, b: a < b,
+        logpdf=_truncnorm_logpdf, cdf=_truncnorm_cdf, sf=lambda z, a, b: _truncnorm_cdf(-z, -b, -a),
         logcdf=_truncnorm_logcdf, logsf=lambda z, a, b: _truncnorm_logcdf(-z, -b, -a)),
     continuous(
         "uniform", "The uniform distribution on [0, 1].", support=_between(0, 1),
@@ -248,10 +262,10 @@ def _bernoulli_ppf(q: Any, p: Any) -> Any:
 def _poisson_entropy(mu: Any) -> Any:
     """By its definition up to mean 50, by its asymptotic series (Evans and Boersma, SIAM Rev. 30, 1988) above."""
     near = mu < 50
-    mean = dnp.where(near, mu, 1)[..., None]
+    mean = dnp.where(near & (mu > 0), mu, 1)[..., None]
     k = dnp.arange(160, dtype=mu.dtype)
     log_p = log_poisson(k, mean)
-    small = -(dnp.exp(log_p) * dnp.where(mean == 0, 0, log_p)).sum(-1)
+    small = dnp.where(mu == 0, entr(mu), -(dnp.exp(log_p) * log_p).sum(-1))
     large = dnp.where(near, 50, mu)
     tail = sum(
         (c / large**i for i, c in enumerate((1 / 12, 1 / 24, 19 / 360, 9 / 80, 863 / 2520), 1)), 0 * large
@@ -263,10 +277,12 @@ def _poisson_entropy(mu: Any) -> Any:
 DISCRETE: list[Distribution] = [
     discrete(
         "bernoulli", "The Bernoulli distribution: 1 with probability p, else 0.", "p", support=_between(0, 1),
-        valid=_is_share, also="", logpmf=lambda k, p: xlogy(k, p) + xlog1py(1 - k, -p),
+        inside=lambda p: dnp.where(p < 1, 0, 1), valid=_is_share, also="",
+        logpmf=lambda k, p: xlogy(k, p) + xlog1py(1 - k, -p),
         pmf=lambda k, p: dnp.where(k < 1, 1 - p, p), cdf=lambda k, p: dnp.where(k < 1, 1 - p, 1), ppf=_bernoulli_ppf),
     discrete(
         "binom", "The binomial distribution: successes among n trials.", "n p", support=lambda n, p: (0, n),
+        inside=lambda n, p: dnp.where(p < 1, 0, n),
         valid=lambda n, p: (n >= 0) & (n == dnp.floor(n)) & _is_share(p),
         also="", pmf=lambda k, n, p: beta_density(k + 1, n - k + 1, p) / (n + 1),
         logpmf=lambda k, n, p: log_binomial_of_trials(n, k, p)),
