@@ -51,9 +51,14 @@ class TracerConversions(Array):
                 "Python cannot branch on a traced array: its truth value is not known while tracing.",
                 *self.facts(),
                 fix="Use didax.lax.cond or didax.numpy.where, for loops didax.lax.while_loop; or make it static "
-                "(static_argnames of jit).",
+                f"({self._keyword()}).",
             )
         )
+
+    def _keyword(self) -> str:
+        """What makes an argument static: jit and checkpoint, which both trace all others, have different keywords."""
+        kind = getattr(self.owner, "transformation", None)
+        return "static_argnums of checkpoint" if kind == "checkpoint" else "static_argnames of jit"
 
     def _scalar(self, kind: type, fix: str) -> Any:
         if (value := self.known()) is not None:
@@ -78,7 +83,7 @@ class TracerConversions(Array):
         raise ConcretizationTypeError(message(rule, *self.facts(), fix=fix))
 
     def __int__(self) -> int:
-        return self._scalar(int, "Keep it an array, or make the argument static (static_argnames of jit).")
+        return self._scalar(int, f"Keep it an array, or make the argument static ({self._keyword()}).")
 
     def __float__(self) -> float:
         return self._scalar(float, "Keep it an array (didax.numpy instead of math), or compute it outside.")
@@ -96,7 +101,7 @@ class TracerConversions(Array):
                 "A traced array cannot be a Python index, a length or part of a shape.",
                 *self.facts(),
                 fix="Index an array (not a list) with it, loop with didax.lax.fori_loop (not over a range), compute "
-                "shapes from x.shape, or make the argument static (static_argnames of jit).",
+                f"shapes from x.shape, or make the argument static ({self._keyword()}).",
             )
         )
 

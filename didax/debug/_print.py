@@ -135,6 +135,13 @@ class _Checker(string.Formatter):
     def __init__(self, caller: str):
         self._caller = caller
 
+    def get_value(self, key: int | str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        if isinstance(key, int) and key >= len(args):
+            rule = f"{self._caller} needs a value for each pair of braces."
+            fix = "Pass it after the format string; {{}} shows braces as text."
+            raise IndexError(message(rule, f"place: {{{key}}}, values: {len(args)}", fix=fix))
+        return super().get_value(key, args, kwargs)
+
     def format_field(self, value: Any, format_spec: str) -> str:
         return ""
 

@@ -374,7 +374,7 @@ def logsumexp(
     a = _only(where, _inexact(a), -dnp.inf)
     if b is not None:
         a, b = dnp.broadcast_arrays(dnp.where(b != 0, a, -dnp.inf), b)
-    top = lax.stop_gradient(_largest(a.real, axis))
+    top = lax.stop_gradient(_largest("logsumexp", a.real, axis))
     if dnp.iscomplexobj(a) or (b is not None and dnp.iscomplexobj(b)):  # infinite terms may cancel
         top = dnp.where(dnp.isfinite(top), top, 0.0)
     elif b is not None:  # so may those whose signs differ
@@ -432,7 +432,7 @@ def log_softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     Array([-4.143, -2.143, -0.143], dtype=float32)
     """
     x = _only(where, _inexact(x), -dnp.inf)
-    shifted = x - lax.stop_gradient(_finite_max(x, axis))
+    shifted = x - lax.stop_gradient(_finite_max("log_softmax", x, axis))
     return _only(where, shifted - dnp.log(_total(dnp.exp(shifted), axis, where)), -dnp.inf)
 
 
@@ -446,7 +446,7 @@ def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     Array([0.5, 0.5], dtype=float32)
     """
     x = _only(where, _inexact(x), -dnp.inf)
-    terms = dnp.exp(x - lax.stop_gradient(_finite_max(x, axis)))
+    terms = dnp.exp(x - lax.stop_gradient(_finite_max("softmax", x, axis)))
     total = _total(terms, axis, where)
     # One quotient for each sum: XLA computes the shares so in any case, but not their derivatives.
     shares = terms / total if terms.dtype.itemsize < 4 else terms * (1 / total)
@@ -467,17 +467,17 @@ def _total(terms: Array, axis: Axes, where: Any) -> Array:
     return dnp.where(some, total, 1)
 
 
-def _finite_max(x: Array, axis: Axes) -> Array:
-    if not dtypes.is_complex(x.dtype) and not axes_and_names("max", axis, x.ndim)[1]:
-        return _largest(x, axis, reduce_max_finite_p)
+def _finite_max(name: str, x: Array, axis: Axes) -> Array:
+    if not axes_and_names(name, axis, x.ndim)[1] and not dtypes.is_complex(x.dtype):
+        return _largest(name, x, axis, reduce_max_finite_p)
     # The greatest in lexicographic order, as in JAX: it decides the branch of logarithms.
     top = dnp.max(x, axis=axis, keepdims=True, initial=-dnp.inf)
     return dnp.where(dnp.isfinite(top), top, 0.0)
 
 
-def _largest(x: Array, axis: Axes, maximum: Extremum = reduce_max_no_nan_p) -> Array:
+def _largest(name: str, x: Array, axis: Axes, maximum: Extremum = reduce_max_no_nan_p) -> Array:
     """Return the largest elements, with the reduced axes kept at length 1; any value where there is NaN."""
-    axes, names = axes_and_names("max", axis, x.ndim)
+    axes, names = axes_and_names(name, axis, x.ndim)
     largest = lax.expand_dims(maximum.bind(x, axes=axes), axes) if axes else x
     return lax.pmax(largest, names) if names else largest
 

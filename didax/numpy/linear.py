@@ -272,7 +272,7 @@ def tensordot(
     (2, 5)
     """
     x, y = _operands("tensordot", a, b)
-    if hasattr(axes, "__len__"):
+    if hasattr(axes, "__len__") and getattr(axes, "ndim", 1):  # arrays have a length, those without axes none
         left, right = [list(part) if hasattr(part, "__len__") else [part] for part in axes]
     else:
         count = operator.index(axes)

@@ -773,7 +773,7 @@ def bincount(
         length = max(most + 1, operator.index(minlength))
     amount: Any = 1 if weights is None else as_array("bincount", weights, "weights")
     dtype = dtypes.default_dtype("i") if weights is None else amount.dtype
-    start = broadcast(cast(0, dtype), (length,))
+    start = broadcast(cast(0, dtype), (as_length(length),))
     return at(start)[ufuncs.maximum(values, 0)].add(amount, mode="drop")
 
 

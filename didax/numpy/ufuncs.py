@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -437,7 +438,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     Array([0.2, 1.5, 2.5], dtype=float32)
     """
     no_out("round", out)
-    x = as_array("round", a, "a")
+    x, decimals = as_array("round", a, "a"), operator.index(decimals)
     if not dtypes.is_inexact(x.dtype):
         if decimals < 0:
             raise NotImplementedError(

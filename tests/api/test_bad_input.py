@@ -451,6 +451,19 @@ Use didax.lax.cond or didax.numpy.where, for loops didax.lax.while_loop; or make
     )
 
 
+def test_tracer_as_an_option_under_checkpoint():
+    check(
+        lambda: dx.checkpoint(lambda x, flag: x if flag else -x)(1.0, True),
+        TracerBoolConversionError,
+        """
+Python cannot branch on a traced array: its truth value is not known while tracing.
+  value: bool[], traced by checkpoint of <lambda> (HERE)
+  it comes from: argument flag
+Use didax.lax.cond or didax.numpy.where, for loops didax.lax.while_loop; or make it static (static_argnums of checkpoint).
+""",  # noqa: E501
+    )
+
+
 def test_tracer_as_an_index():
     check(
         lambda: dx.jit(lambda i: [1, 2, 3][i])(1),
@@ -504,6 +517,21 @@ A traced array cannot be a Python index, a length or part of a shape.
 Index an array (not a list) with it, loop with didax.lax.fori_loop (not over a range), compute shapes from x.shape, or make the argument static (static_argnames of jit).
 """,  # noqa: E501
     )
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda n: dnp.round(1.0, n),
+        lambda n: dnp.diff(dnp.ones(4), n),
+        lambda n: dnp.bincount(dnp.arange(3), length=n),
+        lambda n: dnp.tensordot(dnp.ones((2, 2)), dnp.ones((2, 2)), n),
+    ],
+    ids=["decimals", "times", "length", "axes"],
+)
+def test_tracer_as_a_count(use):
+    with pytest.raises(TracerIntegerConversionError, match="it comes from: argument n"):
+        dx.jit(use)(1)
 
 
 def test_tracer_as_a_python_number():

@@ -322,7 +322,7 @@ def test_print_keeps_numpys_print_options(capsys):
 @pytest.mark.parametrize(
     ("args", "kwargs", "error", "text"),
     [
-        (("{}",), {}, IndexError, "out of range"),
+        (("{}",), {}, IndexError, r"a value for each(?s:.*)place: \{0\}, values: 0"),
         (("{x}",), {}, KeyError, "x"),
         (("a", 1), {}, ValueError, r"not in the format string: argument 0"),
         (("a",), {"x": 1}, ValueError, r"not in the format string: x(?s:.*)f-string"),

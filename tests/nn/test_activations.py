@@ -201,6 +201,12 @@ def test_elements_that_are_left_out_are_constants(f, fill) -> None:
     assert y[:, 1].tolist() == [fill] * 4 and y_dot[:, 1].tolist() == [0] * 4
 
 
+@pytest.mark.parametrize("f", [nn.softmax, nn.log_softmax, nn.logsumexp])
+def test_an_axis_that_is_absent_is_one_of_the_function_that_was_called(f) -> None:
+    with pytest.raises(ValueError, match=f"^{f.__name__} takes an axis of the array(?s:.*)from -1 to 0"):
+        f(dnp.ones(3), axis=1)
+
+
 def test_the_sign_of_the_logsumexp_of_nothing_but_minus_infinity() -> None:
     x = dnp.array([[-dnp.inf, -dnp.inf], [0.0, -dnp.inf], [-dnp.inf, dnp.inf]])
     logs, signs = nn.logsumexp(x, axis=1, return_sign=True)
