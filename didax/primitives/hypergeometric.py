@@ -197,10 +197,11 @@ def _is_far(a: Any, b: Any, x: Any) -> Any:
 def _kummer_far(a: Any, b: Any, x: Any) -> Any:
     """gamma(b) / gamma(a) exp(x) x^(a-b) for large x, gamma(b) / gamma(b-a) (-x)^-a for large -x, with their series."""
     size, negative = abs_(x), lt(x, 0)
-    c, other = sub(b, a), sub(add(a, 1), b)
-    total = _far_sum(where(negative, a, c), where(negative, other, sub(1, a)), size)
-    power = where(negative, mul(neg(a), log(size)), add(x, mul(sub(a, b), log(size))))
-    scale = where(negative, poch(c, a), _gamma_ratio([b], [a]))
+    c = sub(b, a)
+    first, second = where(negative, a, c), where(negative, c, a)
+    total = _far_sum(first, sub(1, second), size)
+    power = sub(max_(x, like(0, x)), mul(first, log(size)))
+    scale = poch(second, first)
     root = exp(mul(power, 0.5))  # which overflows later than the power
     return mul(mul(mul(scale, root), root), total)
 

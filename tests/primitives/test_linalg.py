@@ -494,6 +494,18 @@ def test_determinants_of_many_small_matrices_are_products_of_pivots() -> None:
 
 
 @pytest.mark.cpu
+def test_some_small_systems_are_one_kernel_and_many_are_several() -> None:
+    """XLA compiles one kernel in half of the time, but refuses it where it has work for several threads."""
+    a = np.random.default_rng(0).standard_normal((1000, 8, 8)).astype(np.float32)
+    program = dx.jit(lambda a: dnp.linalg.slogdet(a)[1])
+    marked = ["small_call" in program.lower(x).as_text() for x in (a[:128], a[:256], a)]
+    assert marked == [True, True, False]
+    np.testing.assert_allclose(program(a)[:128], program(a[:128]), rtol=1e-4, atol=1e-4)
+    inverses = lambda *shape: dx.jit(dnp.linalg.inv).lower(np.ones(shape, np.float32)).as_text()
+    assert ["small_call" in inverses(n, 4, 4) for n in (1024, 1025)] == [True, False]
+
+
+@pytest.mark.cpu
 def test_derivatives_of_many_small_systems() -> None:
     rng = np.random.default_rng(1)
     a, b = (rng.standard_normal((130, 2, k)).astype(np.float32) + 3 * np.eye(2, k, dtype="f") for k in (2, 1))

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -25,11 +26,18 @@ from didax.core.avals import ShapedArray
 from didax.core.dims import is_symbolic
 from didax.primitives.linalg.matrix import INT32
 from didax.xla.text import FunctionContext, Value
-from didax.xla.written_calls import kept_apart
+from didax.xla.written_calls import kept_apart, one_kernel
 
 _BOOL = np.dtype(bool)
 _MOST_ROWS = 8
 _FEWEST = 128  # systems
+
+# Note [Small systems in one kernel]
+# As one kernel, loops and all, the elimination takes half of the time to compile, and as long to run (of 8 rows half
+# as long). XLA cuts a long operation for several threads, and refuses the program where it is in such a kernel: on
+# two cores and more from 1,960 systems of four rows on, and from 469 of more rows. The kernel has one result, as XLA
+# ends the process where one of several is not used.
+_MOST_IN_ONE_KERNEL, _FEW_ROWS = {True: 1024, False: 256}, 4
 
 
 def pays(ctx: FunctionContext, a: ShapedArray, sides: int = 0) -> bool:
@@ -43,21 +51,44 @@ def pays(ctx: FunctionContext, a: ShapedArray, sides: int = 0) -> bool:
 
 def lower_small_systems(ctx: FunctionContext, a: Value, b: Value) -> Value:
     """The X with A X = B; NaN where a pivot is 0."""
-    n, m = b.aval.shape[-2:]
-    rows, pivots, _ = _eliminated(ctx, ctx.concatenate([_beside(ctx, a), _beside(ctx, b)], 1))
-    factors, x = ctx.slice_axis(rows, 0, n, 1), ctx.slice_axis(rows, n, n + m, 1)
-    step = lambda inner, state: [*_substitute(inner, *state), state[2]]
-    x = ctx.loop([ctx.scalar(0, INT32), x, factors], functools.partial(_goes_on, n), step)[1]
-    solved = ctx.reduce(ctx.compare("NE", pivots, ctx.constant(0, pivots.aval)), [0], "and", True)
-    x = ctx.select(ctx.broadcast(solved, x.aval.update(dtype=_BOOL), [2]), x, ctx.constant(math.nan, x.aval))
+    x = _together(ctx, "solved", [_beside(ctx, a), _beside(ctx, b)], _solved)
     return ctx.reshape(ctx.transpose(x, (2, 0, 1)), b.aval.shape)
 
 
 def lower_small_pivots(ctx: FunctionContext, a: Value) -> list[Value]:
     """Whether the number of exchanges of rows is odd, and the pivots."""
-    batch = a.aval.shape[:-2]
-    _, pivots, odd = _eliminated(ctx, _beside(ctx, a))
-    return [ctx.reshape(odd, batch), ctx.reshape(ctx.transpose(pivots, (1, 0)), (*batch, a.aval.shape[-1]))]
+    batch, n = a.aval.shape[:-2], a.aval.shape[-1]
+    found = _together(ctx, "pivots", [_beside(ctx, a)], _pivots_and_odd)
+    pivots, odd = ctx.slice_axis(found, 0, n, 0), ctx.reshape(ctx.slice_axis(found, n, n + 1, 0), batch)
+    odd = ctx.compare("NE", odd, ctx.constant(0, odd.aval))
+    return [odd, ctx.reshape(ctx.transpose(pivots, (1, 0)), (*batch, n))]
+
+
+def _together(ctx: FunctionContext, name: str, operands: list[Value], write: Callable[..., Value]) -> Value:
+    """What `write` computes, as one kernel if there are few systems. See Note [Small systems in one kernel]."""
+    n, _, count = operands[0].aval.shape
+    if count <= _MOST_IN_ONE_KERNEL[n <= _FEW_ROWS] and all(x.aval.size for x in operands):
+        return one_kernel(ctx, name, operands, write)
+    return write(ctx, *operands)
+
+
+def _solved(ctx: FunctionContext, a: Value, b: Value) -> Value:
+    n, m = b.aval.shape[:2]
+    rows, pivots, _ = _eliminated(ctx, ctx.concatenate([a, b], 1))
+    factors, x = ctx.slice_axis(rows, 0, n, 1), ctx.slice_axis(rows, n, n + m, 1)
+    step = lambda inner, state: [*_substitute(inner, *state), state[2]]
+    x = ctx.loop([ctx.scalar(0, INT32), x, factors], functools.partial(_goes_on, n), step)[1]
+    solved = ctx.reduce(ctx.compare("NE", pivots, ctx.constant(0, pivots.aval)), [0], "and", True)
+    return ctx.select(
+        ctx.broadcast(solved, x.aval.update(dtype=_BOOL), [2]), x, ctx.constant(math.nan, x.aval)
+    )
+
+
+def _pivots_and_odd(ctx: FunctionContext, a: Value) -> Value:
+    """The pivots, and below them 1 where the number of exchanges is odd."""
+    _, pivots, odd = _eliminated(ctx, a)
+    odd = ctx.convert(ctx.reshape(odd, (1, *odd.aval.shape)), pivots.aval.dtype)
+    return ctx.concatenate([pivots, odd], 0)
 
 
 def _beside(ctx: FunctionContext, x: Value) -> Value:

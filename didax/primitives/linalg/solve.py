@@ -231,7 +231,8 @@ class Det(MatrixPrimitive):
         out = self.bind(a)
         if type(t) is Zero:
             return out, Zero(aval_of(out).tangent())
-        return out, _trace(matmul(adjugate(a), t))
+        ndim = aval_of(a).ndim
+        return out, reduce_sum(mul(transposed(adjugate(a)), t), (ndim - 2, ndim - 1))
 
 
 def _lower_pivots(ctx: FunctionContext, a: Value) -> list[Value]:

@@ -123,9 +123,15 @@ def continuous(
         ok, moved = _is_valid(valid, shapes, scale), _is_moved(loc, scale)
         low, high = support(*shapes)
         z = (x - loc) / scale if moved else x
-        value = _on_support(kind, formula, z, shapes, low, high, _between(low, high))
-        if moved and kind in _SCALED:
-            value = _SCALED[kind](value, scale)
+        if moved and kind == "pdf":
+            # Before the choice: XLA hands products that a sum reads, but no choices, to a library, and a choice
+            # between would leave the scale to be written to memory for each element.
+            scaled = lambda *args: formula(*args) / scale
+            value = _on_support(kind, scaled, z, shapes, low, high, _between(low, high))
+        else:
+            value = _on_support(kind, formula, z, shapes, low, high, _between(low, high))
+        if moved and kind == "logpdf":
+            value = value - dnp.log(scale)
         if periodic:
             ok = ok & dnp.isfinite(x)
         return value if ok is True else dnp.where(ok, value, math.nan)
