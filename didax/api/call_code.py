@@ -72,9 +72,8 @@ __all__ = ["call_code", "kind_of"]
 _FEW = 16
 _SCALARS = frozenset([bool, int, float])
 _NUMPY_SCALARS = frozenset([np.dtype(kind).type for kind in "?bBhHiIlLqQefdFD"])
-_LEAVES = frozenset(
-    [ConcreteArray, ShardedArray, PlacedArray, HostArray, np.ndarray, *_SCALARS, *_NUMPY_SCALARS]
-)
+_ALL_SCALARS = _SCALARS | _NUMPY_SCALARS
+_LEAVES = frozenset([ConcreteArray, ShardedArray, PlacedArray, HostArray, np.ndarray, *_ALL_SCALARS])
 _BY_IDENTITY = (types.FunctionType, types.BuiltinFunctionType, type, enum.Enum, np.dtype, types.NoneType)
 # What is raised where an argument has no type, cannot be hashed, or is no pytree: the long way says what is wrong. Any
 # other exception is one of the user's, who must get it: a handler of a signal may raise anywhere.
@@ -262,6 +261,9 @@ class _Writer:
             self._globals.update(kind_of=kind_of, narrowed=narrowed_scalar)
             self._match.append("leaves = [x if type(x) is A else narrowed(x) for x in leaves]")
             self._tests.append(f"[x.aval if type(x) is A else kind_of(x) for x in leaves] == {kinds}")
+            for i, x in enumerate(self._given):
+                if type(x) is int:
+                    self._compare_range(f"leaves[{i}]", x)
         if self._call.layouts is not None:
             self._tests.append("not any([x.committed for x in leaves if type(x) is A])")
 
@@ -295,6 +297,7 @@ class _Writer:
         """Run the program with the buffers of the arguments that its results depend on."""
         outs = [f"y{i}" for i in range(len(self._call.executable.out_avals))]
         self._has_few_results = len(outs) <= _FEW
+        self._is_ready = f"{'y0' if self._has_few_results else 'outs[0]'}.is_ready()"
         if self._is_written_out:
             taken, buffers = self._write_buffers()
             run = f"LOADED.execute_sharded([{', '.join(buffers)}]).consume_with_handlers(HANDLERS, False)"
@@ -348,11 +351,10 @@ class _Writer:
 
     def _may_stage(self, x: Any) -> bool:
         return (
-            (self._is_bare(x) or type(x) in _SCALARS or type(x) in _NUMPY_SCALARS)
+            (self._is_bare(x) or type(x) in _ALL_SCALARS)
             and is_staged(x)
             and self._call.layouts is None
             and not self._program.calls_python
-            and self._has_few_results
             and bool(self._call.executable.out_avals)
         )
 
@@ -367,7 +369,7 @@ class _Writer:
         first = f"v{staged[0][1]}"
         self._run += [f"    {first} = None", "else:", *[f"    v{b}[...] = {name}" for name, b, _ in staged]]
         made = f"with_memory([{', '.join([b for _, b, _ in staged])}])"
-        return f"if y0.is_ready(): keep({made} if {first} is None else ({pairs}))"
+        return f"if {self._is_ready}: keep({made} if {first} is None else ({pairs}))"
 
     def _write_staged_scalars(self, staged: list[tuple[str, str, Any]]) -> list[str]:
         """The same for scalars, of which those that are known have buffers that all calls share."""
@@ -389,7 +391,7 @@ class _Writer:
         self._run += [f"    if are_new: {'; '.join(fill)}", f"else: {'; '.join(write)}"]
         made = f"scalars_with_memory([{', '.join(buffers)}])"
         return [
-            "if y0.is_ready():",
+            f"if {self._is_ready}:",
             f"    if {first} is not None: keep_scalars(({pairs}))",
             f"    elif are_new: keep_scalars({made})",
             *[f"elif {first} is None and are_new: share([{', '.join(names)}], [{', '.join(buffers)}])"]
@@ -427,7 +429,19 @@ class _Writer:
             buffers = "[x.device_buffer() if (b := x._buffer) is None else b for x in used]"
         else:
             self._globals["buffer_of"] = constant_buffer if call.donated is None else argument_buffer
-            buffers = "[*map(buffer_of, used)]"
+            own = "b if type(x) is A and (b := x._buffer) is not None else"
+            scalars = [(f"used[{i}]", f"b{i}", self._given[k]) for i, k in enumerate(self._kept)]
+            scalars = [one for one in scalars if type(one[2]) in _ALL_SCALARS]
+            if 0 < len(scalars) <= _FEW and call.donated is None and self._may_stage(scalars[0][2]):
+                taken = self._write_staged_scalars(scalars)
+                self._globals["SCALARS"] = _ALL_SCALARS
+                self._run.append(
+                    f"buffers = [{own} None if type(x) in SCALARS else buffer_of(x) for x in used]"
+                )
+                self._run += [f"buffers[{b[1:]}] = {b}" for _, b, _ in scalars]
+                buffers = "buffers"
+            else:
+                buffers = f"[{own} buffer_of(x) for x in used]"
         run = f"LOADED.execute_sharded(CAPTURED + {buffers}).consume_with_handlers(HANDLERS, False)"
         return taken, run
 

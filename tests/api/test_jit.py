@@ -241,6 +241,17 @@ def test_scalars_that_change_are_written_into_buffers_of_earlier_calls(donated):
         f(dnp.zeros(3), 2**31, 0.1, 0.5, True)
 
 
+def test_scalars_that_change_beside_many_arrays():
+    f = dx.jit(lambda xs, step, rate, by: [x * rate + step * by for x in xs], compile_in_background=False)
+    xs = dx.jit(lambda: [dnp.full(3, float(i)) for i in range(20)])()
+    calls = [(i, i / 4, np.float64(i % 2)) for i in range(12)]
+    outs = [f(xs, *args) for args in calls]
+    for ys, (step, rate, by) in zip(outs, calls, strict=True):
+        np.testing.assert_array_equal(ys, [[i * rate + step * by] * 3 for i in range(20)])
+    with pytest.raises(OverflowError, match="must fit the integer dtype"):
+        f(xs, -(2**31) - 1, 0.5, np.float32(1))
+
+
 def test_numpy_arguments_that_are_changed_after_a_call(x):
     """Of programs that run on after the call, too, whose buffers are not written again."""
 
