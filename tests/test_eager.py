@@ -24,7 +24,7 @@ from didax.runtime.array import as_concrete
 from didax.scipy import linalg as sla
 from didax.scipy import ndimage, stats
 from didax.xla import buffers
-from tests.checks import python_calls
+from tests.checks import first, python_calls
 
 
 @pytest.mark.cpu
@@ -335,6 +335,96 @@ def test_cases_of_choices_are_left_out_where_no_element_takes_them(
         np.testing.assert_array_equal(x, value)  # also where the result was the argument
     again = [f(x) for x in arrays]
     assert all(np.asarray(y).tobytes() == z.tobytes() for y, z in zip(again, want, strict=True))
+
+
+# Calls with a Python float, and whether the float is an argument of the program that is remembered.
+WITH_FLOATS = {
+    "clip": (lambda x, t: dnp.clip(x, t, 7.5), True),
+    "isclose": (lambda x, t: dnp.isclose(x, x[::-1], atol=t), True),
+    "nan_to_num": (lambda x, t: dnp.nan_to_num(x, nan=t), True),
+    "linspace": (lambda x, t: dnp.linspace(0.0, t, 7), True),
+    "quantile": (lambda x, t: dnp.quantile(x, t), True),
+    "where": (lambda x, t: dnp.where(x > 1, [t, 1.5, -t], x), True),
+    "pad": (lambda x, t: dnp.pad(x, 1, constant_values=t), True),
+    "elu": (lambda x, t: nn.elu(x, t), True),
+    "norm": (lambda x, t: stats.norm.logpdf(x, t, scale=t), True),
+    "t": (lambda x, t: stats.t.logpdf(x, t), True),
+    "var": (lambda x, t: dnp.var(x, ddof=t), False),  # n - t is computed in 64 bits
+    "percentile": (lambda x, t: dnp.percentile(x, t), False),  # as is t / 100
+    "sum": (lambda x, t: dnp.sum(x, initial=t, dtype="int32"), False),  # the float is to be an integer
+}
+FLOATS = [
+    0.5,
+    1.5,
+    -0.25,
+    1e-45,
+    1e-310,
+    65519.9,
+    3.0,
+    -4.0,
+    16777217.0,
+    2.0**31,
+    -1e300,
+    1 / 3,
+    0.0,
+    -0.0,
+    1.0,
+    2.0,
+]
+
+
+@pytest.mark.parametrize("name", WITH_FLOATS)
+@pytest.mark.parametrize("dtype", first(["float32", "float16", "int32"]))
+@np.errstate(all="ignore")
+def test_floats_that_change_from_call_to_call_are_arguments_and_the_bits_stay(
+    name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+):
+    f, is_argument = WITH_FLOATS[name]
+    x = dnp.asarray(np.array([3, -1, 6], dtype))
+
+    def found(t: float) -> object:
+        try:
+            y = f(x, t)
+        except (TypeError, ValueError) as error:
+            return str(error)
+        return y.aval, np.asarray(y).tobytes()
+
+    values = [*FLOATS, math.inf, math.nan]
+    with monkeypatch.context() as patch:
+        patch.setattr(whole_functions, "_FIRST_CALLS", 1 << 30)
+        dx.clear_caches()
+        want = list(map(found, values))
+    dx.clear_caches()
+    for t in (0.1, 0.2, 0.3, 0.7):
+        found(t)
+    kinds = len(whole_functions._remembered)
+    assert found(0.4) == found(0.4)  # by number, too, where the number is no argument
+    assert (len(whole_functions._remembered) == kinds) == is_argument or dtype != "float32"
+    assert list(map(found, values)) == want
+    assert list(map(found, values)) == want  # and once they have come again
+
+
+def test_floats_that_are_arguments_keep_errors_and_the_programs_of_floats_that_come_again():
+    x = dnp.arange(3.0)
+
+    @whole_functions.evaluated_whole
+    def f(x: dx.Array, t: float) -> dx.Array:
+        if t > 100:
+            raise ValueError("too large")
+        return x * t
+
+    for t in (0.1, 0.2, 0.3, 0.4, 0.4, 0.4, 0.4):
+        np.testing.assert_array_equal(f(x, t), np.arange(3, dtype="float32") * np.float32(t))
+    with pytest.raises(ValueError, match="too large"):
+        f(x, 100.5)
+    for _ in range(3):
+        dnp.clip(x, 0.0, 1.5)
+    kinds = len(whole_functions._remembered)
+    again = python_calls(dnp.clip, x, 0.0, 1.5)
+    for t in (0.1, 0.2, 0.3):
+        dnp.clip(x, 0.0, t)
+    assert python_calls(dnp.clip, x, 0.0, 1.5) == again
+    assert len(whole_functions._remembered) <= kinds + 4
 
 
 @pytest.mark.cpu

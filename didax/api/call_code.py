@@ -44,7 +44,7 @@ import numpy as np
 from didax.api.flat import narrowed_scalar
 from didax.api.jit_cache import ABSENT, RepeatedCall
 from didax.api.specialization import Results
-from didax.core import config, pytree
+from didax.core import config, dtypes, pytree
 from didax.core.avals import aval_of
 from didax.core.exact import exact, exact_structure, has_hashable_fields, is_compared_by_fields
 from didax.core.source import user_line
@@ -58,6 +58,7 @@ from didax.runtime.array import (
     copying,
     is_staged,
     scalar_buffers,
+    share_scalars,
     with_keys,
     with_memory_of,
 )
@@ -70,7 +71,9 @@ __all__ = ["call_code", "kind_of"]
 
 _FEW = 16
 _SCALARS = frozenset([bool, int, float])
-_LEAVES = frozenset([ConcreteArray, ShardedArray, PlacedArray, HostArray, np.ndarray, *_SCALARS])
+_NUMPY_SCALARS = frozenset([np.dtype(kind).type for kind in "?bBhHiIlLqQefdFD"])
+_ALL_SCALARS = _SCALARS | _NUMPY_SCALARS
+_LEAVES = frozenset([ConcreteArray, ShardedArray, PlacedArray, HostArray, np.ndarray, *_ALL_SCALARS])
 _BY_IDENTITY = (types.FunctionType, types.BuiltinFunctionType, type, enum.Enum, np.dtype, types.NoneType)
 # What is raised where an argument has no type, cannot be hashed, or is no pytree: the long way says what is wrong. Any
 # other exception is one of the user's, who must get it: a handler of a signal may raise anywhere.
@@ -219,6 +222,14 @@ class _Writer:
             self._tests.append(f"type({name}) is ShardedArray and {name}.aval is {aval} and {lies}")
         elif kind in _SCALARS:
             self._tests.append(f"type({name}) is {kind.__name__}")
+            if kind is int:
+                self._compare_range(name, x)
+        elif kind in _NUMPY_SCALARS and self._is_written_out:  # which has the default width already
+            self._globals.update(narrowed=narrowed_scalar)
+            same = frozenset([t for t in _NUMPY_SCALARS if dtypes.narrowed(np.dtype(t)) == x.dtype])
+            self._tests.append(f"type({name}) in {self._name(same)}")
+            if x.dtype.kind in "iu" and len(same) > 1:
+                self._compare_range(name, x)
         elif self._is_bare(x):
             self._globals["ndarray"] = np.ndarray
             same = f"{name}.dtype == {self._name(x.dtype)} and {name}.shape == {self._name(x.shape)}"
@@ -227,6 +238,11 @@ class _Writer:
             self._globals.update(kind_of=kind_of, narrowed=narrowed_scalar)
             self._match.append(f"{name} = narrowed({name})")
             self._tests.append(f"kind_of({name}) == {self._name(kind_of(x))}")
+
+    def _compare_range(self, name: str, x: Any) -> None:
+        """A number that does not fit its dtype goes the long way, where it wraps around or is an error."""
+        least, most = dtypes.integer_limits(aval_of(x).dtype)
+        self._tests.append(f"{self._name(least)} <= {name} <= {self._name(most)}")
 
     def _is_bare(self, x: Any) -> bool:
         """Whether it is an array of NumPy's own numbers."""
@@ -245,6 +261,9 @@ class _Writer:
             self._globals.update(kind_of=kind_of, narrowed=narrowed_scalar)
             self._match.append("leaves = [x if type(x) is A else narrowed(x) for x in leaves]")
             self._tests.append(f"[x.aval if type(x) is A else kind_of(x) for x in leaves] == {kinds}")
+            for i, x in enumerate(self._given):
+                if type(x) is int:
+                    self._compare_range(f"leaves[{i}]", x)
         if self._call.layouts is not None:
             self._tests.append("not any([x.committed for x in leaves if type(x) is A])")
 
@@ -278,6 +297,7 @@ class _Writer:
         """Run the program with the buffers of the arguments that its results depend on."""
         outs = [f"y{i}" for i in range(len(self._call.executable.out_avals))]
         self._has_few_results = len(outs) <= _FEW
+        self._is_ready = f"{'y0' if self._has_few_results else 'outs[0]'}.is_ready()"
         if self._is_written_out:
             taken, buffers = self._write_buffers()
             run = f"LOADED.execute_sharded([{', '.join(buffers)}]).consume_with_handlers(HANDLERS, False)"
@@ -292,6 +312,7 @@ class _Writer:
         donated = call.donated or (False,) * len(self._kept)
         taken: list[str] = []
         staged: list[tuple[str, str, Any]] = []
+        scalars: list[tuple[str, str, Any]] = []
         buffers = ["*CAPTURED"] if call.captured else []
         if call.layouts is not None:
             from didax.xla.callbacks import enclosing_runs
@@ -311,26 +332,29 @@ class _Writer:
             if type(x) is ConcreteArray:
                 self._run += [f"{b} = {name}._buffer", f"if {b} is None: {b} = {name}.device_buffer()"]
             elif not is_donated and self._may_stage(x):
-                staged.append((name, b, x))
+                (staged if type(x) is np.ndarray else scalars).append((name, b, x))
             else:
                 self._run += self._copied(name, b, x)
         if staged:
             taken.append(self._write_staged(staged))
+        if scalars:
+            taken += self._write_staged_scalars(scalars)
         return taken, buffers
 
     # Note [Staged arguments]
     # jaxlib's way to make a buffer of a NumPy array takes as long as running a small program. So a call writes a small
     # array into the buffer that an earlier call made, whose memory it knows. The buffer is taken from a list while the
     # program runs, where no other thread and no inner call finds it, and goes back if the program has ended by the time
-    # its results are here, as small programs have. Otherwise it is left to XLA, and the next call makes a new one.
+    # its results are here, as small programs have. Otherwise it is left to XLA, and the next call makes a new one. A
+    # Python scalar is written in the same way, unless its value came in a call like it: then there is a buffer with it.
+    # So numbers that change from call to call, such as a step, cost as little as those that stay.
 
     def _may_stage(self, x: Any) -> bool:
         return (
-            self._is_bare(x)
+            (self._is_bare(x) or type(x) in _ALL_SCALARS)
             and is_staged(x)
             and self._call.layouts is None
             and not self._program.calls_python
-            and self._has_few_results
             and bool(self._call.executable.out_avals)
         )
 
@@ -345,7 +369,34 @@ class _Writer:
         first = f"v{staged[0][1]}"
         self._run += [f"    {first} = None", "else:", *[f"    v{b}[...] = {name}" for name, b, _ in staged]]
         made = f"with_memory([{', '.join([b for _, b, _ in staged])}])"
-        return f"if y0.is_ready(): keep({made} if {first} is None else ({pairs}))"
+        return f"if {self._is_ready}: keep({made} if {first} is None else ({pairs}))"
+
+    def _write_staged_scalars(self, staged: list[tuple[str, str, Any]]) -> list[str]:
+        """The same for scalars, of which those that are known have buffers that all calls share."""
+        idle: list[Any] = []
+        with_memory = functools.partial(with_memory_of, [aval_of(x) for _, _, x in staged])
+        self._globals.update(take_scalars=idle.pop, keep_scalars=idle.append, scalars_with_memory=with_memory)
+        self._globals.update(buffer_with=argument_buffer, share=share_scalars, scalar_buffers=scalar_buffers)
+        names, buffers = [name for name, _, _ in staged], [b for _, b, _ in staged]
+        found: list[str] = []
+        pairs, first = ", ".join([f"{b}, v{b}" for b in buffers]), f"v{buffers[0]}"
+        is_shared = self._call.donated is None
+        for name, b, x in staged:
+            known = f"scalar_buffers.get(({self._name(aval_of(x))}, {name}))"
+            found.append(f"    {b} = {known if is_shared and type(x) in _SCALARS else None}")
+        fill = [f"{b} = buffer_with({_as_narrowed(name, x)})" for name, b, x in staged]
+        write = [f"v{b}[...] = {name}" for name, b, _ in staged]
+        self._run += [f"try: {pairs} = take_scalars()", "except IndexError:", f"    {first} = None", *found]
+        self._run.append(f"    are_new = {' or '.join([f'{b} is None' for b in buffers])}")
+        self._run += [f"    if are_new: {'; '.join(fill)}", f"else: {'; '.join(write)}"]
+        made = f"scalars_with_memory([{', '.join(buffers)}])"
+        return [
+            f"if {self._is_ready}:",
+            f"    if {first} is not None: keep_scalars(({pairs}))",
+            f"    elif are_new: keep_scalars({made})",
+            *[f"elif {first} is None and are_new: share([{', '.join(names)}], [{', '.join(buffers)}])"]
+            * is_shared,
+        ]
 
     def _copied(self, name: str, b: str, x: Any) -> list[str]:
         """A buffer with the contents of a host value, or of an array that lies elsewhere."""
@@ -357,7 +408,7 @@ class _Writer:
             key = f"({self._name(aval_of(x))}, {name})"
             return [f"{b} = scalar_buffers.get({key})", f"if {b} is None: {b} = buffer_of({name})"]
         self._globals["buffer_of"] = constant_buffer if self._call.donated is None else argument_buffer
-        return [f"{b} = buffer_of({name})"]
+        return [f"{b} = buffer_of({_as_narrowed(name, x)})"]
 
     def _write_many_buffers(self) -> tuple[list[str], str]:
         """What is to do after the run for donated arrays, and the run."""
@@ -378,7 +429,19 @@ class _Writer:
             buffers = "[x.device_buffer() if (b := x._buffer) is None else b for x in used]"
         else:
             self._globals["buffer_of"] = constant_buffer if call.donated is None else argument_buffer
-            buffers = "[*map(buffer_of, used)]"
+            own = "b if type(x) is A and (b := x._buffer) is not None else"
+            scalars = [(f"used[{i}]", f"b{i}", self._given[k]) for i, k in enumerate(self._kept)]
+            scalars = [one for one in scalars if type(one[2]) in _ALL_SCALARS]
+            if 0 < len(scalars) <= _FEW and call.donated is None and self._may_stage(scalars[0][2]):
+                taken = self._write_staged_scalars(scalars)
+                self._globals["SCALARS"] = _ALL_SCALARS
+                self._run.append(
+                    f"buffers = [{own} None if type(x) in SCALARS else buffer_of(x) for x in used]"
+                )
+                self._run += [f"buffers[{b[1:]}] = {b}" for _, b, _ in scalars]
+                buffers = "buffers"
+            else:
+                buffers = f"[{own} buffer_of(x) for x in used]"
         run = f"LOADED.execute_sharded(CAPTURED + {buffers}).consume_with_handlers(HANDLERS, False)"
         return taken, run
 
@@ -444,6 +507,11 @@ class _Writer:
 @functools.lru_cache(256)
 def _compiled(source: str) -> types.CodeType:
     return compile(source, _FILE, "exec")
+
+
+def _as_narrowed(name: str, x: Any) -> str:
+    """A scalar in the dtype that it has here; one of NumPy's may have come in another."""
+    return f"narrowed({name})" if type(x) in _NUMPY_SCALARS else name
 
 
 def _explain(program: Program, error: Exception, leaves: Sequence[Any]) -> None:

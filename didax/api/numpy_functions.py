@@ -25,7 +25,11 @@ import numpy as np
 
 from didax.core import config, pytree
 from didax.core.avals import ShapedArray
+from didax.core.dtypes import PYTHON_SCALARS, numpy_scalar
+from didax.core.jaxpr import Eqn, Jaxpr, Literal
 from didax.core.primitive import Primitive, current_trace_var, eager_trace
+from didax.primitives.control_flow.linear_solve import linear_solve_p
+from didax.primitives.custom.call import rules_call_p
 from didax.primitives.holes import NOT_LINEAR
 from didax.runtime.array import ConcreteArray, as_concrete
 from didax.runtime.numpy_plans import evaluates_with_numpy, run_quietly
@@ -133,3 +137,17 @@ class NumpyFunction(Primitive):
 
 
 numpy_function_p = NumpyFunction("numpy_function")
+
+
+def value_of(x: Literal) -> Any:
+    """The value of a literal, as NumPy has it."""
+    if type(x.val) in PYTHON_SCALARS:
+        return numpy_scalar(x.val, x.aval.dtype)
+    return as_concrete(x.val).host_value()
+
+
+def evaluated_jaxpr(eqn: Eqn) -> Jaxpr | None:
+    """The jaxpr of an operation that eager evaluation evaluates operation by operation."""
+    if eqn.primitive is rules_call_p:
+        return eqn.params["jaxpr"]
+    return eqn.params["jaxprs"][1] if eqn.primitive is linear_solve_p else None

@@ -6,12 +6,14 @@
 An eager operation takes a microsecond or two more than NumPy takes: arguments are checked, the current trace and the
 plan are looked up, an array is made of the result. `evaluated_whole` lets a library function pay that once. What a call
 comes down to is staged, and the NumPy rules of its operations are remembered by the types of the arrays and the values
-of the other arguments. The same rules run on the same values in the same order, so the results are those of single
-operations bit by bit, which the third call verifies. Calls under a transformation, with large arrays, with arguments
-that are neither arrays nor plain values, and calls whose operations someone watches are evaluated as they are written.
+of the other arguments, except floats that the operations take as they are. The same rules run on the same values in the
+same order, so the results are those of single operations bit by bit, which the third call verifies. Calls under a
+transformation, with large arrays, with arguments that are neither arrays nor plain values, and calls whose operations
+someone watches are evaluated as they are written.
 
 A function that looks at the values of its arrays, in order to choose or to refuse, is not decorated: a remembered call
-does not look. Read next: `numpy_functions.py`, what NumPy computes in one go; `runtime/numpy_plans.py`.
+does not look. Read next: `number_arguments.py`, floats that change from call to call; `numpy_functions.py`, what NumPy
+computes in one go; `runtime/numpy_plans.py`.
 """
 
 from __future__ import annotations
@@ -19,16 +21,16 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
-from math import copysign
+from math import copysign, inf
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from didax.api.numpy_functions import Declined, staged_whole
+from didax.api.numpy_functions import Declined, evaluated_jaxpr, staged_whole, value_of
 from didax.core import config, pytree
 from didax.core import sharding as shardings
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dtypes import PYTHON_SCALARS, narrowed, numpy_scalar
+from didax.core.dtypes import narrowed
 from didax.core.errors import strip_internal_frames
 from didax.core.exact import exact
 from didax.core.jaxpr import Eqn, Jaxpr, Literal
@@ -37,8 +39,6 @@ from didax.passes.physical import is_physical
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import jit_p
 from didax.primitives.control_flow.common import LoopPrimitive
-from didax.primitives.control_flow.linear_solve import linear_solve_p
-from didax.primitives.custom.call import rules_call_p
 from didax.primitives.numpy_rules import count_nonzero, of_constants
 from didax.primitives.select import select_n_p
 from didax.primitives.shape import broadcast_in_dim_p
@@ -81,27 +81,43 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
                 or (config.operations_were_watched and config.watches_operations())
             ):
                 return f(*args, **kwargs)
-            key, values = kind
-            key = f, key
+            of_any, values, numbers = kind
+            key = of_any = f, of_any
+            if numbers:
+                key = *of_any, *numbers
             whole = _remembered.get(key, 0)
+            if numbers and type(whole) is not _Whole and type(general := _remembered.get(of_any)) is _Whole:
+                whole = general
+                values += numbers
             if type(whole) is _Whole:
                 try:
                     return whole.run(values)
                 except Declined:
                     return f(*args, **kwargs)
             result = f(*args, **kwargs)
-            if whole is not _AS_WRITTEN:
-                if len(_remembered) >= _KINDS_MAX:
-                    _forget()
-                _remembered[key] = whole + 1
-                if whole + 1 >= _FIRST_CALLS:
-                    _remembered[key] = _whole_of(f, args, kwargs, values, result) or _AS_WRITTEN
+            if numbers and whole == 0:  # the program that has the number is faster, if it comes again
+                _count(f, of_any, args, kwargs, values, numbers, result)
+            _count(f, key, args, kwargs, values, (), result)
             return result
         except Exception as error:
             strip_internal_frames(error, f, args, kwargs)
             raise
 
     return evaluate
+
+
+def _count(
+    f: Any, key: Any, args: Any, kwargs: Any, values: list[Any], numbers: Sequence[float], result: Any
+) -> None:
+    """Count a call of a kind, and from the third one on remember what such calls come down to, with any numbers."""
+    whole = _remembered.get(key, 0)
+    if type(whole) is not int:  # as it is written, or another thread was here
+        return
+    if len(_remembered) >= _KINDS_MAX:
+        _forget()
+    _remembered[key] = whole + 1
+    if whole + 1 >= _FIRST_CALLS:
+        _remembered[key] = _whole_of(f, args, kwargs, values, numbers, result) or _AS_WRITTEN
 
 
 def _forget() -> None:
@@ -113,10 +129,16 @@ def _forget() -> None:
         _remembered.clear()
 
 
-def _kind_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], list[Any]] | None:
-    """A key shared by calls that come down to the same operations, and the values of the arrays; None for others."""
+def _kind_of_call(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], list[Any], list[float]] | None:
+    """A key shared by calls that come down to the same operations, the values of the arrays, and numbers beside them.
+
+    None for other calls. The numbers are Python floats that may be arguments, see `number_arguments.py`.
+    """
     key: list[Any] = [config.state(), *kwargs]
     values: list[Any] = []
+    numbers: list[float] = []
     for x in (*args, *kwargs.values()) if kwargs else args:
         kind: Any = type(x)  # pyright: ignore[reportUnknownVariableType]  # a cast would be a call
         if kind is ConcreteArray:
@@ -127,6 +149,9 @@ def _kind_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[
             values.append(x.host_value() if value is None else value)
         elif kind in _PLAIN:
             key += (kind, x)
+        elif kind is float and (x % 1.0 > 0 or 2 < abs(x) < inf):  # `_is_argument`, without a call
+            key.append(kind)
+            numbers.append(x)
         elif kind is float and x == x:
             key += (kind, x, x == 0 and copysign(1.0, x))
         elif kind is float or kind is complex:
@@ -145,7 +170,13 @@ def _kind_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[
         else:
             key += (kind, inner[0])
             values += inner[1]
-    return tuple(key), values
+            numbers += inner[2]
+    return tuple(key), values, numbers
+
+
+def _is_argument(x: float) -> bool:
+    """Whether a float may be an argument: small integers, infinities and NaN may be special to a function."""
+    return x % 1.0 > 0 or 2 < abs(x) < inf
 
 
 def _value_here(x: np.ndarray[Any, Any]) -> Any:
@@ -181,8 +212,13 @@ class _Whole(NamedTuple):
         return pytree.unflatten(self.tree, list(map(ConcreteArray, self.avals, found)))
 
 
-def _whole_of(f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], result: Any) -> _Whole | None:
-    """What a call like this one, with this result, comes down to; None where it is evaluated as it is written."""
+def _whole_of(
+    f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], numbers: Sequence[float], result: Any
+) -> _Whole | None:
+    """What a call like this one, with this result, comes down to; None where it is evaluated as it is written.
+
+    The values are those of the arrays; the numbers, if any, are arguments, too.
+    """
     leaves, tree = pytree.flatten(result)
     if not on_cpu() or not all([type(y) is ConcreteArray for y in leaves]):
         return None
@@ -191,16 +227,18 @@ def _whole_of(f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], resu
     if not _narrow_alike(given, arrays, leaves):
         return None
     result_tree = None if type(result) is ConcreteArray else tree
-    if not arrays:
+    if not arrays and not numbers:
         return _constant(leaves, result_tree)
 
     def staged(*tracers: Any) -> list[Any]:
         staged_whole.set(_get_current())
-        given = iter(tracers)
+        given, given_numbers = iter(tracers[: len(arrays)]), iter(tracers[len(arrays) :])
 
         def with_tracers(x: Any) -> Any:
             if type(x) in _ARRAYS:
                 return next(given)
+            if type(x) is float:
+                return next(given_numbers, x) if _is_argument(x) else x
             return type(x)(map(with_tracers, x)) if type(x) in _LISTS else x
 
         return pytree.leaves(
@@ -210,7 +248,7 @@ def _whole_of(f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], resu
     outer = staged_whole.get()
     held = hold_signals()  # whose exceptions are not those of staging
     try:
-        whole = _staged(staged, arrays, result_tree)
+        whole = _staged(staged, arrays, numbers, result_tree)
     finally:
         release_signals(held)
         staged_whole.set(outer)
@@ -218,28 +256,36 @@ def _whole_of(f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], resu
     if whole is None:
         return None
     try:
-        again = pytree.leaves(whole.run(values))
+        again = pytree.leaves(whole.run([*values, *numbers]))
     except Declined:
         return None
     return whole if all(map(_are_equal, again, leaves)) else None
 
 
 @fragile
-def _staged(function: Any, arrays: Sequence[Any], tree: Any) -> _Whole | None:
+def _staged(function: Any, arrays: Sequence[Any], numbers: Sequence[float], tree: Any) -> _Whole | None:
     try:
-        jaxpr, captured = trace_to_jaxpr(function, [aval_of(x) for x in arrays])
-        jaxpr, _ = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars), keep_inputs=True)
-        return _of_jaxpr(jaxpr, captured, tree)
-    except Exception:  # the values of arrays decide what is computed
+        jaxpr, captured = _traced(function, arrays)
+        if not numbers:
+            return _of_jaxpr(jaxpr, captured, tree)
+        from didax.api.number_arguments import places  # on first need
+
+        found = places(jaxpr, captured, *_traced(function, [*arrays, *numbers]), numbers)
+        return None if found is None else _of_jaxpr(jaxpr, captured, tree, found, len(numbers))
+    except Exception:  # the values of arrays, or of numbers, decide what is computed
         return None
+
+
+def _traced(function: Any, arguments: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+    jaxpr, captured = trace_to_jaxpr(function, list(map(aval_of, arguments)))
+    return dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars), keep_inputs=True)[0], captured
 
 
 def by_numpy(
     function: Callable[..., list[Any]], avals: Sequence[ShapedArray]
 ) -> Callable[..., list[Any]] | None:
     """A function of NumPy values of these types, by the NumPy rules of its operations; None where one has none."""
-    jaxpr, captured = trace_to_jaxpr(function, avals)
-    jaxpr, _ = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars), keep_inputs=True)
+    jaxpr, captured = _traced(function, avals)
     whole = _of_jaxpr(jaxpr, captured, None)
     return None if whole is None or whole.runs_programs else whole.compute
 
@@ -281,12 +327,16 @@ def _arrays_in(xs: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _of_jaxpr(jaxpr: Jaxpr, captured: Sequence[Any], tree: Any) -> _Whole | None:
+def _of_jaxpr(
+    jaxpr: Jaxpr, captured: Sequence[Any], tree: Any, places: dict[int, int] | None = None, numbers: int = 0
+) -> _Whole | None:
     """The operations of a jaxpr as a Python function; None where one of them is not NumPy's, or none gives a result.
 
-    An operation of constants is evaluated here, and what occurs twice is computed once.
+    An operation of constants is evaluated here, and what occurs twice is computed once. The function takes so many
+    numbers after the arrays, which stand in these places: by id of a literal, which number it is.
     """
-    source, arguments = _Source(), jaxpr.invars[len(captured) :]
+    arguments = jaxpr.invars[len(captured) :]
+    source = _Source(len(arguments), places or {})
     names: dict[Any, str] = {x: f"x{i}" for i, x in enumerate(arguments)}
     names |= {
         x: source.literal(as_concrete(y).host_value()) for x, y in zip(jaxpr.invars, captured, strict=False)
@@ -299,21 +349,21 @@ def _of_jaxpr(jaxpr: Jaxpr, captured: Sequence[Any], tree: Any) -> _Whole | None
         if name is None or (name.startswith("c") and x.aval.size > _CONSTANT_MAX):
             return None
         outs.append(source.of_its_own(name, outs))
-    compute = source.function(len(arguments), outs)
+    compute = source.function(len(arguments) + numbers, outs)
     return _Whole(compute, list(jaxpr.out_avals), tree, source.runs_programs)
 
 
 def _write(source: _Source, jaxpr: Jaxpr, names: dict[Any, str]) -> bool:
     """Write the operations of a jaxpr, whose inputs have names; False where one of them is to be called as written."""
     for eqn in jaxpr.eqns:
-        names |= {x: source.literal(_value_of(x)) for x in eqn.invars if type(x) is Literal}
+        names |= {x: source.written(x) for x in eqn.invars if type(x) is Literal}
         operands = [names[x] for x in eqn.invars]
-        inner = _evaluated_jaxpr(eqn)
+        inner = evaluated_jaxpr(eqn)
         if inner is not None:  # its operations are evaluated one by one, without a program
             inner_names = dict(zip(inner.invars, operands, strict=True))
             if not _write(source, inner, inner_names):
                 return False
-            inner_names |= {x: source.literal(_value_of(x)) for x in inner.outvars if type(x) is Literal}
+            inner_names |= {x: source.written(x) for x in inner.outvars if type(x) is Literal}
             results = [inner_names[x] for x in inner.outvars]
         else:
             rule = _numpy_rule(eqn)
@@ -327,20 +377,15 @@ def _write(source: _Source, jaxpr: Jaxpr, names: dict[Any, str]) -> bool:
     return True
 
 
-def _evaluated_jaxpr(eqn: Eqn) -> Jaxpr | None:
-    """The jaxpr of an operation that eager evaluation evaluates operation by operation."""
-    if eqn.primitive is rules_call_p:
-        return eqn.params["jaxpr"]
-    return eqn.params["jaxprs"][1] if eqn.primitive is linear_solve_p else None
-
-
 class _Source:
     """The text of a function, line by line: `y7 = r7(x0, c1, axes=c2)`.
 
     A line takes a third of the time of a loop that looks up the rule, its operands and its parameters.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, arrays: int, places: dict[int, int]):
+        self.arrays = arrays
+        self.places = places  # by id of a literal: which number of the call it is
         self.scope: dict[str, Any] = {}  # what the function refers to, by name
         self.lines: list[str] = []
         self.known: dict[Any, list[str]] = {}  # the results of operations, by rule, operands and parameters
@@ -354,6 +399,16 @@ class _Source:
         name = f"c{len(self.scope)}"
         self.scope[name] = value
         return name
+
+    def written(self, x: Literal) -> str:
+        """The name of a literal, or of the number of the call that stands in its place."""
+        if (number := self.places.get(id(x))) is None:
+            return self.literal(value_of(x))
+        key = number, x.aval.dtype
+        if key not in self.known:
+            made = f"{self.given(x.aval.dtype.type)}(x{self.arrays + number})"
+            self.known[key] = [self.line(made)]
+        return self.known[key][0]
 
     def literal(self, value: Any) -> str:
         key = value.dtype, value.shape, value.tobytes()
@@ -570,12 +625,6 @@ _NUMBERS = frozenset({np.dtype(kind) for kind in (np.bool_, np.int32, np.int64, 
 
 def _is_number(aval: ShapedArray) -> bool:
     return aval.shape == () and aval.dtype in _NUMBERS
-
-
-def _value_of(x: Literal) -> Any:
-    if type(x.val) in PYTHON_SCALARS:
-        return numpy_scalar(x.val, x.aval.dtype)
-    return as_concrete(x.val).host_value()
 
 
 def _numpy_rule(eqn: Eqn) -> Callable[..., Any] | None:

@@ -7,7 +7,7 @@ Read next: `runtime/eager.py` (who makes them), `xla/buffers.py` (how they move)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import repeat
@@ -846,15 +846,21 @@ after_fork(scalar_buffers.clear)
 
 def constant_buffer(x: Any) -> Any:
     """As `argument_buffer` on the default device, for a program that donates nothing: scalars share their buffers."""
-    if type(x) not in _SHARED_SCALARS or (x == 0 and type(x) is float) or x != x:  # zeros have signs
-        return argument_buffer(x)
-    key = aval_of(x), x
-    buffer = scalar_buffers.get(key)
+    buffer = scalar_buffers.get((aval_of(x), x)) if type(x) in _SHARED_SCALARS else None
     if buffer is None:
+        buffer = argument_buffer(x)
+        share_scalars([x], [buffer])
+    return buffer
+
+
+def share_scalars(xs: Sequence[Any], buffers: Sequence[Any]) -> None:
+    """Let later calls with one of these Python scalars find its buffer, which nobody writes to."""
+    for x, buffer in zip(xs, buffers, strict=True):
+        if type(x) not in _SHARED_SCALARS or (x == 0 and type(x) is float) or x != x:  # zeros have signs
+            continue
         if len(scalar_buffers) >= _SCALAR_BUFFERS_MAX:
             scalar_buffers.clear()
-        buffer = scalar_buffers[key] = argument_buffer(x)
-    return buffer
+        scalar_buffers[aval_of(x), x] = buffer
 
 
 _SHARED_SCALARS = frozenset([bool, int, float])

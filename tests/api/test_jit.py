@@ -14,6 +14,7 @@ import pickle
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -186,38 +187,79 @@ def test_compiled_functions_that_donate_take_the_memory_each_time(x):
         assert given.is_deleted()
 
 
+def with_buffers_made(f: Callable[[], Any]) -> tuple[Any, int]:
+    """The result of a function, and how many buffers it made of values of the host."""
+    made = 0
+
+    def note(frame, event, called):
+        nonlocal made
+        made += (
+            event == "call" and frame.f_code.co_name == "_to_xla_hlo_sharding"
+        )  # jaxlib asks for each buffer
+
+    sys.setprofile(note)
+    try:
+        return f(), made
+    finally:
+        sys.setprofile(None)
+
+
 def test_numpy_arguments_are_written_into_buffers_of_earlier_calls(x):
     """jaxlib's way to make a buffer takes longer than all else of a call; so it is not gone after the first calls."""
     f = dx.jit(lambda a, b: (a, a[::-1] + b), compile_in_background=False)
     a, b = np.arange(3.0), np.float32([1, 2, 3])  # one is narrowed, one is copied as it stands
     for _ in range(3):
         f(a, b)
-    made: list[str] = []
-
-    def note(frame, event, called):
-        if event == "c_call" and "put" in called.__name__:
-            made.append(called.__name__)
-
-    sys.setprofile(note)
-    try:
-        outs = [f(a + i, b * i) for i in range(4)]
-    finally:
-        sys.setprofile(None)
-    assert made == []
+    outs, made = with_buffers_made(lambda: [f(a + i, b * i) for i in range(4)])
+    assert made == 0
     for i, (same, turned) in enumerate(outs):  # earlier results are not written over
         np.testing.assert_array_equal(same, a + i)
         np.testing.assert_array_equal(turned, (a + i)[::-1] + b * i)
         assert same.dtype == turned.dtype == np.float32
 
 
+@pytest.mark.parametrize("donated", [(), (0,)])
+def test_scalars_that_change_are_written_into_buffers_of_earlier_calls(donated):
+    """Python's and NumPy's, beside those that stay."""
+
+    @functools.partial(dx.jit, donate_argnums=donated, compile_in_background=False)
+    def f(x, step, rate, scale, flag):
+        return x + scale * dnp.where(flag, step, -step), rate
+
+    for scalar in (float, np.float32, np.float64):
+        calls = [(i, scalar(0.1), scalar(i / 8), bool(i % 2)) for i in range(1, 9)]
+        for args in calls[:3]:
+            f(dnp.zeros(3), *args)
+        zeros = dx.jit(lambda: [dnp.zeros(3) for _ in range(8)])()
+        outs, made = with_buffers_made(lambda: [f(x, *args) for x, args in zip(zeros, calls, strict=True)])
+        assert made == 0
+        # Earlier results are not written over.
+        for (y, rate), (step, _, scale, flag) in zip(outs, calls, strict=True):
+            np.testing.assert_array_equal(y, [scale * (step if flag else -step)] * 3)
+            assert rate == np.float32(0.1)
+    with pytest.raises(OverflowError, match="must fit the integer dtype"):
+        f(dnp.zeros(3), 2**31, 0.1, 0.5, True)
+
+
+def test_scalars_that_change_beside_many_arrays():
+    f = dx.jit(lambda xs, step, rate, by: [x * rate + step * by for x in xs], compile_in_background=False)
+    xs = dx.jit(lambda: [dnp.full(3, float(i)) for i in range(20)])()
+    calls = [(i, i / 4, np.float64(i % 2)) for i in range(12)]
+    outs = [f(xs, *args) for args in calls]
+    for ys, (step, rate, by) in zip(outs, calls, strict=True):
+        np.testing.assert_array_equal(ys, [[i * rate + step * by] * 3 for i in range(20)])
+    with pytest.raises(OverflowError, match="must fit the integer dtype"):
+        f(xs, -(2**31) - 1, 0.5, np.float32(1))
+
+
 def test_numpy_arguments_that_are_changed_after_a_call(x):
     """Of programs that run on after the call, too, whose buffers are not written again."""
 
     @functools.partial(dx.jit, compile_in_background=False)
-    def slow(s):
+    def slow(s, t):
         y = lax.fori_loop(0, 3, lambda _, y: y @ y / 100, dnp.ones((100, 100)) * s[0])
         return (
-            s,
+            (s, t),
             s.reshape(2, 2),
             s.sum() + 0 * y[0, 0],
             lax.while_loop(lambda c: c[0] < 20, lambda c: c + 1, s),
@@ -227,10 +269,15 @@ def test_numpy_arguments_that_are_changed_after_a_call(x):
     outs = []
     for i in range(20):
         a[:] = i
-        outs.append(slow(a))
+        outs.append(slow(a, float(i // 2)))
         a[:] = np.nan
-    for i, (same, square, total, counted) in enumerate(outs):
-        assert same.tolist() == [i] * 4 and square.tolist() == [[i] * 2] * 2 and total == 4 * i
+    for i, ((same, half), square, total, counted) in enumerate(outs):
+        assert (
+            same.tolist() == [i] * 4
+            and half == i // 2
+            and square.tolist() == [[i] * 2] * 2
+            and total == 4 * i
+        )
         assert counted.tolist() == [20] * 4
 
 
@@ -265,11 +312,32 @@ def test_numpy_arguments_of_threads_do_not_meet():
         np.array([True, False]),
         np.ones(2, np.dtype(">f4")),
         np.ones(10_000, np.float32),
+        *[
+            np.float64(0.1),
+            np.int64(-(2**40) + 5),
+            np.uint64(2**33 + 1),
+            np.longlong(3),
+            np.int8(-3),
+            np.bool_(True),
+        ],
+        *[
+            0.1,
+            -0.0,
+            float("nan"),
+            -(2**31),
+            True,
+            np.float16(0.1),
+            np.complex128(1 + 0.1j),
+        ],
     ],
 )
-def test_numpy_arguments_of_all_kinds_are_read_as_in_the_first_call(a):
-    f = dx.jit(lambda x: x, compile_in_background=False)
+def test_arguments_of_the_host_are_read_as_in_the_first_call(a):
+    f, g = dx.jit(lambda x: x, compile_in_background=False), dx.jit(lambda x: x, compile_in_background=False)
     first, *others = [np.asarray(f(a)) for _ in range(4)]
+    if not isinstance(a, np.ndarray):
+        for other in [a, *[type(a)(i) for i in (1, 0, 3)]]:  # written over another number
+            g(other)
+        others += [np.asarray(g(a)) for _ in range(2)]
     for other in others:
         assert (other.dtype, other.tobytes()) == (first.dtype, first.tobytes())
 

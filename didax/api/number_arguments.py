@@ -1,0 +1,128 @@
+"""Where the Python floats among the arguments of a call stand in its program.
+
+    nn.leaky_relu(x, 0.1)                 # staged as it is:             lt x 0.0;  mul x 0.1;  select ...
+    nn.leaky_relu(x, t), t a tracer       # staged with a weak number:   lt x 0.0;  mul x t;    select ...
+
+A Python float may steer a library function: it may be compared, rounded, put into a parameter, or computed with in 64
+bits. `places` tells whether it did none of this, by staging the call twice and reading both programs side by side. A
+tracer raises where its value is asked for, and so a function that asks has no second program. Otherwise the programs
+have to be equal, equation by equation, but for literals of the first that stand where the second has the number, or the
+number in another dtype, and that have the bits of the float in this dtype. Then each of these places may take the
+float of another call. Where the first program holds something that was computed from the float (`1.0 - t` in 64
+bits), the second one has an equation more, and the float is not an argument.
+
+What is left are functions that ask for the type first and then for the value (`type(t) is float and t == 0`). They ask
+for zeros, ones, infinities and NaN, so `whole_functions.py` takes none of these for an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from didax.api.numpy_functions import evaluated_jaxpr, value_of
+from didax.core.avals import ShapedArray
+from didax.core.dtypes import numpy_scalar
+from didax.core.exact import exact
+from didax.core.jaxpr import Eqn, Jaxpr, Literal
+from didax.primitives.convert import convert_element_type_p
+from didax.runtime.array import as_concrete
+
+
+class Number(NamedTuple):
+    """A number of the call, by its position among them, in the dtype of `aval`."""
+
+    position: int
+    aval: ShapedArray
+
+
+def places(
+    program: Jaxpr, captured: Sequence[Any], general: Jaxpr, also: Sequence[Any], numbers: Sequence[float]
+) -> dict[int, int] | None:
+    """By id of a literal in the program of a call: which number it is; None where a number is not an argument.
+
+    `general` is the program with the numbers as its last inputs; the first inputs are the captured values of each.
+    """
+    n = len(general.invars) - len(numbers)
+    if len(captured) != len(also) or not all(map(_are_equal, captured, also)):
+        return None
+    pairs = _Pairs(numbers)
+    first = dict[Any, Any](zip(program.invars, program.invars, strict=True))
+    second = dict[Any, Any](zip(general.invars[:n], program.invars, strict=True))
+    second |= {x: Number(i, x.aval) for i, x in enumerate(general.invars[n:])}
+    return pairs.found if pairs.are_equal(program, first, general, second) else None
+
+
+class _Pairs:
+    """Two programs, read side by side."""
+
+    def __init__(self, numbers: Sequence[float]):
+        self.numbers: Sequence[float] = numbers
+        self.found: dict[int, int] = {}
+
+    def are_equal(self, x: Jaxpr, xs: dict[Any, Any], y: Jaxpr, ys: dict[Any, Any]) -> bool:
+        """Whether programs are equal but for numbers; `xs` and `ys` have what their variables stand for."""
+        i = 0
+        for eqn in y.eqns:
+            other = x.eqns[i] if i < len(x.eqns) else None
+            if other is None or not self.are_same(other, xs, eqn, ys):
+                if not _is_cast(eqn, ys):
+                    return False
+                # The first program has the number written in this dtype.
+                ys[eqn.outvars[0]] = Number(ys[eqn.invars[0]].position, eqn.outvars[0].aval)
+            else:
+                i += 1
+        return i == len(x.eqns) and self.stand_for_the_same(x.outvars, xs, y.outvars, ys)
+
+    def are_same(self, x: Eqn, xs: dict[Any, Any], y: Eqn, ys: dict[Any, Any]) -> bool:
+        if x.primitive is not y.primitive or [v.aval for v in x.outvars] != [v.aval for v in y.outvars]:
+            return False
+        inner = evaluated_jaxpr(x), evaluated_jaxpr(y)
+        if inner[0] is None or inner[1] is None:
+            if exact(tuple(x.params.items())) != exact(tuple(y.params.items())):
+                return False
+            if not self.stand_for_the_same(x.invars, xs, y.invars, ys):
+                return False
+        else:
+            inner_xs = {v: xs.get(a, a) for v, a in zip(inner[0].invars, x.invars, strict=True)}
+            inner_ys = {v: ys.get(a, a) for v, a in zip(inner[1].invars, y.invars, strict=True)}
+            if not self.are_equal(inner[0], inner_xs, inner[1], inner_ys):
+                return False
+        xs |= zip(x.outvars, x.outvars, strict=True)
+        ys |= zip(y.outvars, x.outvars, strict=True)
+        return True
+
+    def stand_for_the_same(
+        self, x: Sequence[Any], xs: dict[Any, Any], y: Sequence[Any], ys: dict[Any, Any]
+    ) -> bool:
+        return len(x) == len(y) and all(
+            [self.is_same(xs.get(a, a), ys.get(b, b)) for a, b in zip(x, y, strict=True)]
+        )
+
+    def is_same(self, x: Any, y: Any) -> bool:
+        if type(x) is not Literal or type(y) not in (Literal, Number):
+            return x is y
+        if x.aval is not y.aval:
+            return False
+        value = value_of(x)
+        if type(y) is Literal:
+            return _are_equal(value, value_of(y))
+        number = cast("Number", y)
+        if not _are_equal(value, numpy_scalar(self.numbers[number.position], number.aval.dtype)):
+            return False
+        return self.found.setdefault(id(x), number.position) == number.position
+
+
+def _is_cast(eqn: Eqn, ys: dict[Any, Any]) -> bool:
+    """Whether an equation converts a number to a dtype that holds all numbers."""
+    is_number = eqn.primitive is convert_element_type_p and type(ys.get(eqn.invars[0])) is Number
+    return is_number and np.issubdtype(eqn.outvars[0].aval.dtype, np.inexact)
+
+
+def _are_equal(x: Any, y: Any) -> bool:
+    if x is y:
+        return True
+    a, b = (np.asarray(as_concrete(z).host_value()) for z in (x, y))
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
