@@ -70,7 +70,10 @@ __all__ = ["call_code", "kind_of"]
 
 _FEW = 16
 _SCALARS = frozenset([bool, int, float])
-_LEAVES = frozenset([ConcreteArray, ShardedArray, PlacedArray, HostArray, np.ndarray, *_SCALARS])
+_NUMPY_SCALARS = frozenset([np.dtype(code).type for code in "?bhilqBHILQefdFD"])
+_LEAVES = frozenset(
+    [ConcreteArray, ShardedArray, PlacedArray, HostArray, np.ndarray, *_SCALARS, *_NUMPY_SCALARS]
+)
 _BY_IDENTITY = (types.FunctionType, types.BuiltinFunctionType, type, enum.Enum, np.dtype, types.NoneType)
 # What is raised where an argument has no type, cannot be hashed, or is no pytree: the long way says what is wrong. Any
 # other exception is one of the user's, who must get it: a handler of a signal may raise anywhere.
@@ -223,6 +226,8 @@ class _Writer:
             self._globals["ndarray"] = np.ndarray
             same = f"{name}.dtype == {self._name(x.dtype)} and {name}.shape == {self._name(x.shape)}"
             self._tests.append(f"type({name}) is ndarray and {same}")
+        elif kind in _NUMPY_SCALARS and self._is_written_out:
+            self._tests.append(f"type({name}) in {self._name(_narrowed_to(x.dtype))}")
         else:
             self._globals.update(kind_of=kind_of, narrowed=narrowed_scalar)
             self._match.append(f"{name} = narrowed({name})")
@@ -326,7 +331,7 @@ class _Writer:
 
     def _may_stage(self, x: Any) -> bool:
         return (
-            self._is_bare(x)
+            (self._is_bare(x) or type(x) in _NUMPY_SCALARS)
             and is_staged(x)
             and self._call.layouts is None
             and not self._program.calls_python
@@ -338,12 +343,17 @@ class _Writer:
         """Write arrays of NumPy into buffers of earlier calls, or make buffers; how these are kept for later calls."""
         idle: list[Any] = []
         with_memory = functools.partial(with_memory_of, [aval_of(x) for _, _, x in staged])
-        self._globals.update(take=idle.pop, keep=idle.append, with_memory=with_memory)
+        self._globals.update(take=idle.pop, keep=idle.append, with_memory=with_memory, copyto=np.copyto)
         pairs = ", ".join([f"{b}, v{b}" for _, b, _ in staged])
         copies = [line for one in staged for line in self._copied(*one)]
         self._run += [f"try: {pairs} = take()", "except IndexError:", *[f"    {line}" for line in copies]]
         first = f"v{staged[0][1]}"
-        self._run += [f"    {first} = None", "else:", *[f"    v{b}[...] = {name}" for name, b, _ in staged]]
+        # `copyto` wraps integers that are narrowed; of scalars an assignment would refuse them
+        writes = [
+            f"v{b}[...] = {name}" if self._is_bare(x) else f"copyto(v{b}, {name}, 'unsafe')"
+            for name, b, x in staged
+        ]
+        self._run += [f"    {first} = None", "else:", *[f"    {line}" for line in writes]]
         made = f"with_memory([{', '.join([b for _, b, _ in staged])}])"
         return f"if y0.is_ready(): keep({made} if {first} is None else ({pairs}))"
 
@@ -357,6 +367,9 @@ class _Writer:
             key = f"({self._name(aval_of(x))}, {name})"
             return [f"{b} = scalar_buffers.get({key})", f"if {b} is None: {b} = buffer_of({name})"]
         self._globals["buffer_of"] = constant_buffer if self._call.donated is None else argument_buffer
+        if type(x) in _NUMPY_SCALARS:
+            self._globals["narrowed"] = narrowed_scalar
+            name = f"narrowed({name})"
         return [f"{b} = buffer_of({name})"]
 
     def _write_many_buffers(self) -> tuple[list[str], str]:
@@ -439,6 +452,11 @@ class _Writer:
         lines += ["    except Exception as error:", f"        explain(error, {self._list})", "        raise"]
         exec(_compiled("\n".join([*lines, *[f"    {line}" for line in self._after], ""])), self._globals)
         return self._globals.pop("call")
+
+
+def _narrowed_to(dtype: np.dtype[Any]) -> frozenset[type]:
+    """The classes of NumPy scalars that are taken for scalars of this dtype, with the options in force."""
+    return frozenset([kind for kind in _NUMPY_SCALARS if narrowed_scalar(kind(0)).dtype == dtype])
 
 
 @functools.lru_cache(256)
