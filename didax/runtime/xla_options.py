@@ -1,15 +1,17 @@
 """Which of XLA's options a program is compiled with, where its user chooses none.
 
 LLVM writes a loop of few steps out as that many copies of its body, and then spends most of its time compiling the
-copies. A program whose arrays are all small takes microseconds either way, so its loops stay loops: it compiles
-in 0.45 to 0.8 of the time, and runs about as fast. Large arrays keep the copies, which some of the library's own
-lowerings rely on (the maximum of 10,000,000 elements takes 2.6 times as long without); arithmetic, moves and sums of
-numbers do not, so their arrays may be larger. Loops that are compiled as one function keep the copies, too, because
-their steps are repeated many times; where products with vectors are most of a step, it is faster without. Programs
-that work on many short rows need the copies: where the loop along a row is written out, LLVM vectorizes along another
-axis. They are compiled at LLVM's level 2, which makes fewer copies of long bodies. So are programs of large arrays that
-gather rows of some 64 elements, each of which level 3 copies one element at a time. Rows that are joined or padded, as
-by the rolls of a stencil, need the copies, too.
+copies. A program whose arrays are all small takes microseconds either way, so its loops stay loops: it compiles in
+0.45 to 0.8 of the time, and runs about as fast. Large arrays keep the copies, which some of the library's own
+lowerings rely on (the maximum of 10,000,000 elements takes 2.6 times as long without); arithmetic, moves and sums
+of numbers do not, so their arrays may be larger. Loops that are compiled as one function keep the copies, too,
+because their steps are repeated many times; where products with vectors are most of a step, it is faster without.
+So do loops without products whose steps reduce arrays, other than by sums along rows: LLVM vectorizes across the
+results of a reduction that it writes out. Programs that work on many short rows need the copies: where the loop
+along a row is written out, LLVM vectorizes along another axis. They are compiled at LLVM's level 2, which makes
+fewer copies of long bodies. So are programs of large arrays that gather rows of some 64 elements, each of which
+level 3 copies one element at a time. Rows that are joined or padded, as by the rolls of a stencil, need the copies,
+too.
 
 In a program of elementwise operations XLA makes a kernel for each value that is read in several places, which computes
 again what the value depends on. A gradient has hundreds of such values, because its backward half reads the forward
@@ -40,6 +42,7 @@ from didax.primitives.dot import dot_general_p, free_axes
 from didax.primitives.families import Elementwise
 from didax.primitives.gather import gather_p, scatter_add_p, scatter_max_p, scatter_min_p, scatter_mul_p
 from didax.primitives.random_bits import random_bits_p
+from didax.primitives.reductions import Reduction
 from didax.primitives.select import select_n_p
 from didax.primitives.shape import broadcast_in_dim_p, reduce_sum_p, transpose_p
 from didax.primitives.slicing import concatenate_p, pad_p
@@ -49,6 +52,7 @@ from didax.xla.platforms import platform
 SMALL = 4096  # elements
 PLAIN = 32768  # elements, for what gains nothing by copies of the bodies of loops
 STENCIL = 1024  # elements that a step of a loop without products joins or pads
+REDUCED = 256  # elements that a step of a loop without products reduces
 PRODUCTS = 256  # multiplications in the products of a step: with as many, a loop of one function gains, too
 SHORT = 8  # elements: a row with fewer is short, less than a vector
 MANY = 256  # elements: short rows with as many together take microseconds
@@ -149,7 +153,7 @@ def _is_of_small_arrays(eqn: Eqn, plain: int) -> bool:
     multiplications = sum(map(_multiplications, eqn.jaxprs))
     if is_one_function and multiplications < PRODUCTS:
         return False
-    if eqn.primitive in _LOOPS and not multiplications and any(map(_is_stencil, eqn.jaxprs)):
+    if eqn.primitive in _LOOPS and not multiplications and any(map(_counts_on_copies, eqn.jaxprs)):
         return False
     if inner := eqn.jaxprs:
         return all([_has_small_arrays(jaxpr, plain) for jaxpr in inner])
@@ -165,12 +169,31 @@ def _is_of_small_arrays(eqn: Eqn, plain: int) -> bool:
 
 
 @cached_on_jaxpr
-def _is_stencil(jaxpr: Jaxpr) -> bool:
-    """Whether it joins, pads or filters rows of many elements, as steps do in which elements read their neighbours."""
-    here = [eqn for eqn in jaxpr.eqns if _extends_rows(eqn) or _filters(eqn)]
-    return any([not _is_at_most(STENCIL - 1, eqn.outvars[0]) for eqn in here]) or any(
-        [_is_stencil(inner) for eqn in jaxpr.eqns for inner in eqn.jaxprs]
+def _counts_on_copies(jaxpr: Jaxpr) -> bool:
+    """Whether the steps of a loop are faster with copies of bodies: they reduce arrays, or elements read neighbours."""
+    return any(
+        [_is_stencil(eqn) or _reduces(eqn) or any(map(_counts_on_copies, eqn.jaxprs)) for eqn in jaxpr.eqns]
     )
+
+
+def _is_stencil(eqn: Eqn) -> bool:
+    """Whether it joins, pads or filters rows of many elements, as steps do in which elements read their neighbours."""
+    return (_extends_rows(eqn) or _filters(eqn)) and not _is_at_most(STENCIL - 1, eqn.outvars[0])
+
+
+def _reduces(eqn: Eqn) -> bool:
+    """Whether it is a reduction of many elements in which LLVM finds vectors if it may write the loop out.
+
+    In a sum along rows it does not: the sums of a row are one after the other.
+    """
+    if eqn.primitive is reduce_sum_p:
+        (x,) = eqn.invars
+        along_rows = x.aval.ndim - 1 in eqn.params["axes"] and not is_integer(x.aval.dtype)
+    elif isinstance(eqn.primitive, Reduction):
+        along_rows = False
+    else:
+        return False
+    return not along_rows and not _is_at_most(REDUCED - 1, eqn.invars[0])
 
 
 def _filters(eqn: Eqn) -> bool:

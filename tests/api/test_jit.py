@@ -151,6 +151,8 @@ def test_calls_of_every_kind_are_few_python_calls(x):
     assert python_calls(donate) <= 3
     assert python_calls(jit(lambda x: (x, x + 1)), x) <= 2
     assert python_calls(add, x, 2.5) <= 2
+    for scalar in np.float32(2), np.float64(2), np.int64(3), np.bool_(True):
+        assert python_calls(add, x, scalar) <= 2
     tree = {str(i): x for i in range(100)}
     # the four others are list comprehensions, which Python 3.11 counts
     assert python_calls(jit(lambda tree: [tree["0"], tree["99"]]), tree) <= 6
@@ -250,6 +252,30 @@ def test_scalars_that_change_beside_many_arrays():
         np.testing.assert_array_equal(ys, [[i * rate + step * by] * 3 for i in range(20)])
     with pytest.raises(OverflowError, match="must fit the integer dtype"):
         f(xs, -(2**31) - 1, 0.5, np.float32(1))
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_numpy_scalars_are_cast_alike_in_all_calls(x64):
+    """Those of both widths are calls of one kind, the later ones of which write into a buffer."""
+    with dx.enable_x64(x64):
+        for wide, narrow in (
+            ("float64", "float32"),
+            ("int64", "int32"),
+            ("uint64", "uint32"),
+            ("complex128", "complex64"),
+        ):
+            f = dx.jit(lambda x: [x, x + x], compile_in_background=False)
+            values = [0, 1, -0.0, np.pi] + ["inf", "nan"] * (np.dtype(wide).kind in "fc")
+            scalars = [np.dtype(wide).type(v) for v in values] + [np.dtype(narrow).type(7)]
+            scalars += [np.dtype(wide).type(2**40 + 3), np.dtype(wide).type(5)]
+            kept = [dnp.asarray(x) for x in scalars]
+            for _ in range(2):
+                results = [f(x)[0] for x in scalars]
+                for x, y in zip(kept, results, strict=True):
+                    assert (y.dtype, y.weak_type) == (x.dtype, x.weak_type)
+                    assert np.asarray(x).tobytes() == np.asarray(y).tobytes(), (wide, x)
+        g = dx.jit(lambda x, y: x * y, donate_argnums=0, compile_in_background=False)
+        assert [float(g(np.float64(i), 2.0)) for i in range(5)] == [0, 2, 4, 6, 8]
 
 
 def test_numpy_arguments_that_are_changed_after_a_call(x):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -325,6 +326,20 @@ def test_arguments_of_extrema_of_large_arrays(dtype: str) -> None:
         np.testing.assert_array_equal(largest, x.argmax(axis))
         np.testing.assert_array_equal(least, x.argmin(axis))
         assert least.dtype == (np.int8 if x.shape[axis] < 128 else np.int64)
+
+
+@pytest.mark.cpu
+def test_pairs_in_loops_are_compared_in_few_steps() -> None:
+    """A loop on the CPU goes along the axis, so that the earlier of equal values, or of two NaNs, is the first one."""
+    floats, integers = [0.0, -0.0, 1.0, 1.0, np.nan, np.inf, -np.inf], [0, 3, 3, -(2**31), 2**31 - 1]
+    for values, dtype, compared in (floats, np.float32, 3), (integers, np.int32, 1):
+        xs = np.stack(np.meshgrid(*[values] * 4)).reshape(4, -1).astype(dtype)
+        for found, direct in (lax.argmax, np.argmax), (lax.argmin, np.argmin):
+            searched = functools.partial(found, axis=0, index_dtype=np.int32)
+            assert dx.jit(searched).lower(xs).as_text().count("stablehlo.compare") == compared
+            first, last = dx.jit(lambda xs, f=searched: dx.lax.map(f, xs))(np.stack([xs, xs[::-1]]))
+            np.testing.assert_array_equal(first, direct(xs, 0))
+            np.testing.assert_array_equal(last, direct(xs[::-1], 0))
 
 
 @pytest.mark.cpu

@@ -120,8 +120,15 @@ def test_updates_are_guarded_where_they_may_read_what_they_overwrite() -> None:
             0
         ]
 
+    def added(op: str, u: Any) -> Any:  # to the very elements that are overwritten
+        return lambda a, b: dx.lax.scan(
+            lambda c, _: (dnp.reshape(getattr(c.at[1:], op)(u(c, b)), (16,)), None), a, None, length=3
+        )[0]
+
     x = np.arange(16, dtype=F32)
     for f, guards in [
+        (added("add", lambda c, b: b[1:] / 2), 0), (added("max", lambda c, b: b[:-1]), 0),
+        (added("add", lambda c, b: c[:-1] / 2), 1),
         (shifted, 0), (lambda a, _: shifted(a, a), 1), (lambda a, _: dx.jit(shifted)(a, a), 1), (kept, 0),
         (functools.partial(looped, 5), 0), (lambda a, _: looped(5, a, a), 1), (numbered, 1),
         (lambda a, _: looped(1, a, a), 1),

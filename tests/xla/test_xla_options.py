@@ -101,6 +101,38 @@ def test_loops_over_stencils_keep_copies_but_those_with_products_do_not(step):
 
 
 @pytest.mark.cpu
+def test_loops_that_reduce_keep_copies_but_for_sums_along_rows():
+    def chosen_of(reduced, shape=(40, 40)):
+        def step(v, x):
+            y = v[:, None] * x
+            return v + reduced(y).mean(), None
+
+        v, xs = np.ones(shape[0], np.float32), np.ones((9, *shape), np.float32)
+        return chosen(lambda v, xs: lax.scan(step, v, xs), v, xs)
+
+    found = {
+        name: chosen_of(reduced)
+        for name, reduced in {
+            "columns": lambda y: y.sum(0),
+            "extrema": lambda y: y.max(1),
+            "tests": lambda y: (y > 3).any(1).astype(np.float32),
+            "counts": lambda y: (y > 3).sum(1).astype(np.float32),
+            "rows": lambda y: y.sum(1),
+            "all": lambda y: y.sum(),
+            "none": lambda y: y[0],
+        }.items()
+    }
+    assert {name for name, options in found.items() if options == {}} == {
+        "columns",
+        "extrema",
+        "tests",
+        "counts",
+    }
+    assert chosen_of(lambda y: (y @ y.T).sum(0)) == NOT_UNROLLED
+    assert chosen(lambda y: y.sum(0) + y.max(0), np.ones((40, 40), np.float32)) == NOT_UNROLLED
+
+
+@pytest.mark.cpu
 def test_operands_of_convolutions_count():
     """XLA reorders their axes in loops of its own, which are faster if they are written out."""
     weights = np.ones((4, 4, 3, 3), np.float32)
