@@ -273,19 +273,16 @@ def where_needed(needed: Any, value: Any, otherwise: Callable[..., Any], *xs: An
 
     This is a loop of at most one step. The step changes `xs`, because XLA moves out of a loop what does not change.
     """
-    axes = tuple(range(aval_of(value).ndim))
+    any_needed = reduce_or_p.bind(needed, axes=tuple(range(aval_of(value).ndim)))
 
-    def goes_on(is_first: Any, *_: Any) -> Any:
-        return reduce_or_p.bind(and_(needed, is_first), axes=axes)
-
-    def body(is_first: Any, value: Any, *xs: Any) -> list[Any]:
+    def body(goes_on: Any, value: Any, *xs: Any) -> list[Any]:
         return [
-            and_(is_first, not_(is_first)),
+            and_(goes_on, not_(goes_on)),
             where(needed, otherwise(*xs), value),
             *[like(1, x) for x in xs],
         ]
 
-    return while_of(while_p.run, goes_on, body, [or_(needed, not_(needed)), value, *xs])[1]
+    return while_of(while_p.run, lambda goes_on, *_: goes_on, body, [any_needed, value, *xs])[1]
 
 
 def where_usable(value: Any, otherwise: Callable[..., Any], *xs: Any) -> Any:

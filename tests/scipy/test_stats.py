@@ -616,6 +616,9 @@ def test_gradients_of_densities_are_few_kernels() -> None:
     ):
         program = dx.jit(dx.grad(lambda x, density=density: density(x).sum())).lower(x).compile()
         assert program.as_text().count(" fusion(") <= 2, density
+    text = dx.jit(lambda x: stats.norm.pdf(x, 0.5, 0.3)).lower(x).as_text()
+    scaled = text[text.rindex("stablehlo.divide") :]
+    assert scaled.count("stablehlo.select") == 2  # the scale is not applied to what the choices give
 
 
 def test_students_density_keeps_its_digits_with_its_derivatives() -> None:
