@@ -478,7 +478,7 @@ class _Source:
                 cases.append(f"{self.at_full_shape(name, shape)}.copy()")
             elif name == narrow and aval.shape == shape:
                 cases.append(name)
-        if len(cases) == 2:
+        if len(cases) == 2 and 0 not in shape:  # of no elements, a condition holds for all and for none
             if avals[0].shape == ():
                 size = ""
             else:

@@ -21,7 +21,7 @@ from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.lax.loops import scan
 from didax.numpy import linalg, ufuncs
-from didax.numpy.creation import arange, ones, vander, zeros
+from didax.numpy.creation import arange, ones, vander, zeros, zeros_like
 from didax.numpy.joining import concatenate
 from didax.numpy.linear import outer
 from didax.numpy.manipulation import atleast_1d, diag, roll
@@ -153,7 +153,7 @@ def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> 
     for k in range(max(m - n + 1, 0)):
         quotient.append(rest[k] / divisor[0])
         rest = rest.at[k : k + n + 1].add(-quotient[-1] * divisor)
-    whole = concatenate([atleast_1d(q) for q in quotient]) if quotient else rest[:1] * 0
+    whole = concatenate([atleast_1d(q) for q in quotient]) if quotient else zeros_like(rest[:1])
     return whole, _strip(rest, "polydiv") if trim_leading_zeros else rest
 
 

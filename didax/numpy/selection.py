@@ -17,6 +17,7 @@ import numpy as np
 from didax.api.results import array_function
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
+from didax.core.avals import aval_of
 from didax.core.dims import as_length, is_symbolic, max_dim, may_exceed
 from didax.core.errors import ArgumentError, ConcretizationTypeError, check_choice, message
 from didax.core.tracing import known_value
@@ -835,6 +836,12 @@ def interp(
                 fix="Pass matching vectors.",
             )
         )
+    if dtypes.is_complex(heights.dtype):
+        for name, y in (("x", x), ("xp", xp)):
+            if dtypes.is_complex(aval_of(y).dtype):
+                rule, fix = f"interp takes real numbers as {name}.", "Take the real or the imaginary part."
+                raise ValueError(message(rule, f"{name}: {aval_of(y)}", fix=fix))
+        values, points = values.real, points.real
     if period is not None:
         values, points, heights = _periodic_points(values, points, heights, period)
         left = right = None

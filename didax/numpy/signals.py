@@ -27,7 +27,7 @@ from didax.numpy import ufuncs
 from didax.numpy.creation import arange, ones
 from didax.numpy.joining import concatenate
 from didax.numpy.manipulation import flip, ravel
-from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, as_array_of, broadcast, cast, promote_dtypes
+from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, as_array_of, broadcast, promote_dtypes
 from didax.numpy.reductions import canonical_axes, canonical_axis, cumsum
 from didax.primitives.linalg.host import is_finite
 from didax.primitives.narrow import halves_in_float32
@@ -283,22 +283,25 @@ def unwrap(
 ) -> Array:
     """Return a phase made continuous: jumps of more than half a period (or `discont`) become shorter by whole periods.
 
+    Integers with a period that is an integer stay integers.
+
     >>> import didax.numpy as dnp
     >>> dnp.unwrap(dnp.array([0.0, 3.0, 1.0]), period=4)
     Array([ 0., -1., -3.], dtype=float32)
     """
-    x = as_array("unwrap", p)
+    x, period = [as_array("unwrap", y) for y in promote_dtypes("unwrap", p, period)]
     if dtypes.is_complex(x.dtype):
         raise ValueError(message("unwrap takes real phases.", f"p: {x.aval}", fix="Take the angle first."))
-    x = x if dtypes.is_inexact(x.dtype) else cast(x, dtypes.default_dtype("f"))
     dimension = canonical_axis("unwrap", axis, x.ndim)
     if not x.shape[dimension]:
         return x
-    half = as_array("unwrap", period) / 2
+    half = period / 2 if dtypes.is_inexact(x.dtype) else period // 2
     steps = diff(x, axis=dimension)
     wrapped = ufuncs.remainder(steps + half, period) - half
-    wrapped = ufuncs.where(ufuncs.logical_and(wrapped == -half, steps > 0), half, wrapped)
-    correction = ufuncs.where(ufuncs.abs(steps) < (half if discont is None else discont), 0, wrapped - steps)
+    is_half = ufuncs.logical_and(wrapped == -half, half + half == period)  # of an odd integer there is none
+    wrapped = ufuncs.where(ufuncs.logical_and(is_half, steps > 0), half, wrapped)
+    smallest = period / 2 if discont is None else discont
+    correction = ufuncs.where(ufuncs.abs(steps) < smallest, 0, wrapped - steps)
     first = slice_axis(x, 0, 1, dimension)
     rest = slice_axis(x, 1, x.shape[dimension], dimension) + cumsum(correction, dimension)
     return concatenate([first, rest.astype(x.dtype)], dimension)

@@ -32,7 +32,8 @@ def test_convolution(name: str, mode: str, dtype: str) -> None:
     [
         "np.gradient(x)", "np.gradient(x, 0.5)", "np.gradient(x, np.cumsum(abs(x) + 1))", "np.ediff1d(x)",
         "np.ediff1d(x, 1.0, x[:2])", "np.unwrap(x * 3)", "np.unwrap(x, period=2)",
-        "np.unwrap(x, discont=4.0)",
+        "np.unwrap(x, discont=4.0)", "np.unwrap((x * 5).astype('int8'), period=4)",
+        "np.unwrap((x * 5).astype('int32'), period=5)", "np.polydiv(x[:1] * np.inf, x)",
         "np.cov(x)", "np.cov(x, ddof=0)", "np.cov(x, bias=True)", "np.corrcoef(x)", "np.cov(x, x * x)",
         "np.corrcoef(x, x * x)", "np.cov(x, fweights=np.arange(6))", "np.cov(x, aweights=np.arange(6.0))",
         "np.cov(x, fweights=np.arange(6), aweights=np.arange(6.0), ddof=0)",

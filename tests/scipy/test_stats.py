@@ -455,6 +455,19 @@ def test_derivatives() -> None:
         [0.3, 7, 200]).astype("float32"), 1e-5)  # fmt: skip
 
 
+def test_arrays_without_elements() -> None:
+    """In eager calls, too, which are evaluated as a whole from the third one on."""
+    x = np.zeros((0, 3), "float32")
+    for function, more in [
+        (stats.norm.pdf, ()), (stats.gumbel_l.pdf, ()), (stats.beta.pdf, (2.0, 3.0)), (stats.poisson.pmf, (2.0,)),
+        (stats.truncnorm.cdf, (0.0, 1.0)), (stats.betabinom.pmf, (2.0, 2.0, 3.0)),
+    ]:  # fmt: skip
+        for _ in range(4):
+            found = function(x, *more)
+            assert found.shape == x.shape and found.dtype == x.dtype
+    assert stats.dirichlet.logpdf(x[:, 0], x[:, 0]) == -INF
+
+
 @pytest.mark.parametrize("dtype", first(["float32", "float64"]))
 def test_shares_of_truncnorm_have_the_slopes_of_its_ends(dtype):
     a, b = np.array([-1, 2], dtype)

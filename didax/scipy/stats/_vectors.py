@@ -8,6 +8,7 @@ from typing import Any
 import didax.numpy as dnp
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
+from didax.core.dims import max_dim
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.value import Array
 from didax.lax import linalg, stop_gradient
@@ -82,7 +83,7 @@ def _log_dirichlet(x: Any, alpha: Any, *, apart: bool) -> tuple[Array, Any, Any]
     tolerance = max(1e-10, 10 * float(dnp.finfo(dtype).eps) * point.shape[0])
     inside = ((point >= 0) & (point <= 1)).all(0) & (abs(point.sum(0) - 1) < tolerance)
     column, total = shape.reshape(-1, *[1] * (point.ndim - 1)), shape.sum()
-    share = dnp.where(inside, point, 1 / shape.shape[0])
+    share = dnp.where(inside, point, 1 / max_dim(shape.shape[0], 1))
     # From densities of gamma variables, given their sum: the gamma functions themselves cancel where alpha is large.
     # Any number in place of `scale` gives the same, so it has no derivative.
     scale = stop_gradient(total)
