@@ -143,8 +143,11 @@ def test_copies_on_request():
     value[:] = 7
     assert float(x[0, 1]) == 1.0
     theirs = np.from_dlpack(x, copy=True)
-    theirs[:] = 9
-    assert theirs.flags.writeable and float(x[0, 1]) == 1.0
+    assert theirs.ctypes.data != x.unsafe_buffer_pointer()
+    # NumPy 2.1 lets nobody write to what it imports, not even to its own arrays.
+    if np.from_dlpack(np.ones(1), copy=True).flags.writeable:
+        theirs[:] = 9
+        assert float(x[0, 1]) == 1.0
     assert dnp.from_dlpack(x).unsafe_buffer_pointer() == x.unsafe_buffer_pointer()
     assert dnp.from_dlpack(x, copy=True).unsafe_buffer_pointer() != x.unsafe_buffer_pointer()
 

@@ -32,9 +32,10 @@ INTS = np.arange(1, 5)
 
 
 def test_matrices_with_a_structure() -> None:
+    takes_batches = np.lib.NumpyVersion(scipy.__version__) >= "1.17.0"  # older ones ravel a matrix
     check_family(linalg, scipy.linalg, jax.scipy.linalg, {
-        "toeplitz": [(V,), (C[0],), (V, TALL[0]), (INTS,), (TALL, TALL[:, :2])],
-        "hankel": [(V,), (V, TALL[0])], "circulant": [(V,), (TALL,), (INTS,)],
+        "toeplitz": [(V,), (C[0],), (V, TALL[0]), (INTS,), *[(TALL, TALL[:, :2])] * takes_batches],
+        "hankel": [(V,), (V, TALL[0])], "circulant": [(V,), (INTS,), *[(TALL,)] * takes_batches],
         "leslie": [(V, V[1:])], "companion": [(V,), (INTS,)], "fiedler": [(V,), (INTS,)],
         "fiedler_companion": [*[(V[:k],) for k in (2, 3, 4)], (np.arange(1.0, 9).astype("float32"),)],
         "convolution_matrix": [(V, 3), *[(V, n, mode) for n in (3, 6) for mode in ("same", "valid")], (C[0], 4)],
