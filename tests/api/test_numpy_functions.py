@@ -133,6 +133,14 @@ def test_rules_for_remainders_give_the_same_bits(dtype: str, monkeypatch: pytest
             assert is_declined or len(whole.compute.__code__.co_names) <= 4
 
 
+def test_long_vectors_are_convolved_by_numpy_which_is_faster_than_a_program(monkeypatch: pytest.MonkeyPatch):
+    x = dnp.asarray(np.random.default_rng(0).standard_normal(300, np.float32))
+    by_rule, written = _both(monkeypatch, lambda x: dnp.convolve(x, x[:200], "same"), x)
+    for (found,) in by_rule:
+        np.testing.assert_allclose(found, written[0], rtol=1e-4, atol=1e-4)
+    assert any([np.asarray(found).tobytes() != np.asarray(written[0]).tobytes() for (found,) in by_rule])
+
+
 def test_nothing_is_compiled_for_functions_with_rules(monkeypatch: pytest.MonkeyPatch):
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise AssertionError("a program was compiled")
