@@ -40,9 +40,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-_PRODUCTS_MAX = 1 << 14  # more of them are faster in a compiled program
-
-
 # --- convolution --------------------------------------------------------------------------------------------
 
 
@@ -82,11 +79,11 @@ def _by_numpy(x: Any, kernel: Any, *, before: int, after: int) -> Any:
     return sums[beyond - before : sums.size - (beyond - after)]
 
 
-def _are_short(avals: Sequence[ShapedArray]) -> bool:
-    return all([a.dtype.itemsize > 2 for a in avals]) and math.prod([a.size for a in avals]) <= _PRODUCTS_MAX
+def _are_wide(avals: Sequence[ShapedArray]) -> bool:
+    return all([a.dtype.itemsize > 2 for a in avals])
 
 
-@computed_by(_by_numpy, _are_short)
+@computed_by(_by_numpy, _are_wide)
 def _sums_of_products(x: Array, kernel: Array, *, before: int, after: int) -> Array:
     return _sliding(x, kernel, (before, after))
 

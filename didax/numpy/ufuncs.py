@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from didax.api.numpy_functions import computed_by
+from didax.api.numpy_functions import Declined, computed_by
 from didax.api.results import array_function
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
@@ -103,6 +103,14 @@ def _floored_by_numpy(x: Any, y: Any) -> Any:
     return np.where((np.sign(x) != np.sign(y)) & (quotient * y != x), quotient - 1, quotient)
 
 
+def _floored_float_by_numpy(x: Any, y: Any) -> Any:
+    found = np.floor_divide(x, y)
+    # Some larger quotients are rounded in another way, and quotients by zeros and infinities are others.
+    if np.count_nonzero(np.abs(found) < 1 << 20) < found.size or np.count_nonzero(np.isfinite(y)) < y.size:
+        raise Declined
+    return found
+
+
 def _modulo_by_numpy(x: Any, y: Any) -> Any:
     found = np.remainder(x, y)
     if found.dtype.kind != "f" or np.count_nonzero(found == found) == found.size:
@@ -120,6 +128,7 @@ def _floor_divide_int(x: Any, y: Any) -> Any:
     return _choose(rounds_up, el.sub(quotient, 1), quotient)
 
 
+@computed_by(_floored_float_by_numpy, _admits_division, of_weak_types=True, in_jax=True)
 @halves_in_float32
 def _floor_divide_float(x: Any, y: Any) -> Any:
     remainder = el.rem(x, y)
