@@ -32,7 +32,7 @@ from didax.primitives.convert import bitcast_convert_type_p, materialize_p, stop
 from didax.primitives.dimension import number
 from didax.primitives.slicing import concatenate
 
-_MANY = 4096  # values of which the keys are written to memory, which takes 0.78 of the time
+_MANY = 1024  # values: then all keys are written to memory, not computed at each stride
 _INT32 = np.dtype(np.int32)
 _FLOAT32 = np.dtype(np.float32)
 
@@ -59,6 +59,10 @@ def insertion_points(x: Array, values: Array, *, side: Literal["left", "right"])
         x = _in_order(x)
         rest = broadcast(x.dtype.type(np.iinfo(x.dtype).max), (2 * strides[0] - 1 - length,))
         x = concatenate([x, rest], 0)
+        if _MANY <= count < 1 << 30:
+            (x,) = materialize_p.bind(
+                x
+            )  # the gathers would join and turn what they read, one element at a time
     kind = dtypes.position_dtype(length + 1)
     found = broadcast(kind.type(0), values.shape)
     for stride in strides:

@@ -528,3 +528,16 @@ def test_numbers_beside_wider_dtypes_keep_their_digits(f, wanted):
     """Python's numbers have 64 bits; beside arrays or a stated dtype of 64 bits they keep them, without enable_x64."""
     found = f(dnp.array([0.1, 0.2], "float64"))
     np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-15, atol=1e-16)
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_searches_of_many_values_write_the_keys_to_memory(side: str) -> None:
+    """Those of the vector, too: gathers would compute them again at each stride."""
+    rng = np.random.default_rng(0)
+    edges = np.sort(rng.standard_normal(31).astype(np.float32))
+    values = np.r_[edges, -0.0, np.inf, -np.inf, np.nan, rng.standard_normal(1500)].astype(np.float32)
+    search = dx.jit(lambda edges, values: dnp.searchsorted(edges, values, side))
+    np.testing.assert_array_equal(search(edges, values), np.searchsorted(edges, values, side))
+    for given, count in (values, 2), (values[:100], 0):
+        assert search.lower(edges, given).as_text().count("call @materialized") == count
