@@ -60,9 +60,8 @@ def insertion_points(x: Array, values: Array, *, side: Literal["left", "right"])
         rest = broadcast(x.dtype.type(np.iinfo(x.dtype).max), (2 * strides[0] - 1 - length,))
         x = concatenate([x, rest], 0)
         if _MANY <= count < 1 << 30:
-            (x,) = materialize_p.bind(
-                x
-            )  # the gathers would join and turn what they read, one element at a time
+            # The gathers would join and turn what they read, one element at a time.
+            (x,) = materialize_p.bind(x)
     kind = dtypes.position_dtype(length + 1)
     found = broadcast(kind.type(0), values.shape)
     for stride in strides:

@@ -582,14 +582,10 @@ def test_functions_of_known_numbers_are_written_without_what_they_do_not_need():
             for text in (of_numbers.lower(x01).as_text(), general.lower(a, b, x01).as_text())
         ]
         assert (lines[0] < 0.6 * lines[1]) == (0.5 < min(a, b) <= 500)
-    loops = [
-        line
-        for line in dx.jit(special.betainc).lower(x01, x01, x01).as_text().splitlines()
-        if "while" in line
-    ]
-    assert (
-        len(loops) >= 3
-    )  # what few elements need is carried with one flag, not with a mask, which is a kernel
+    # What few elements need is carried with one flag, not with a mask, which is a kernel.
+    text = dx.jit(special.betainc).lower(x01, x01, x01).as_text()
+    loops = [line for line in text.splitlines() if "while" in line]
+    assert len(loops) >= 3
     assert not any("xi1>" in line for line in loops)
     slope = dx.jit(dx.vmap(dx.grad(lambda x: special.polygamma(1, x)))).lower(x).as_text()
     assert "power" not in slope and len(slope.splitlines()) < 200  # one formula, of order 2
