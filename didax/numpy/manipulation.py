@@ -548,7 +548,8 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
 
 def listed(x: Any) -> list[Any]:
     """Return the elements of a sequence or a vector, or a list of the number `x` alone."""
-    return list(x) if isinstance(x, tuple | list | range) or np.ndim(x) else [x]
+    is_vector = hasattr(type(x), "ndim") and x.ndim  # a class of scalars has an `ndim` that is not a number
+    return list(x) if isinstance(x, tuple | list | range) or is_vector else [x]
 
 
 def _repeated_list(xs: list[Any], count: int) -> list[Any]:

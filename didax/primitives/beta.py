@@ -69,7 +69,6 @@ from didax.primitives.gamma_quotients import (
     far_quotient,
     is_pole,
     rise_of_gamma,
-    sine_of_turns,
     small_bend,
     sum_and_error,
 )
@@ -164,23 +163,11 @@ def _beta_in_double(a: Any, b: Any) -> Any:
     return where(eq(limit, 1), mul(mul(mirror, sign), double.value_of(size)), limit)
 
 
-def _slope_of_beta(y: Any, a: Any, b: Any) -> Any:
-    """The derivative by `a`. Where y is 0, at poles of Gamma(a + b), digamma(a + b) is written by its reflection."""
-    total = add(a, b)
-    zero = and_(is_pole(total), not_(or_(is_pole(a), is_pole(b))))
-    reflected = sub(1, total)
-    drop = digamma_drop(a, where(zero, sub(reflected, a), b))
-    size = beta(*[where(zero, x, like(1, x)) for x in (a, reflected)])
-    sines = [sine_of_turns(where(zero, x, like(0.5, x)), like(0, x)) for x in (add(total, 0.5), b)]
-    rest = mul(div(mul(size, math.pi), sines[1]), sines[0])
-    return add(where(zero, rest, like(0, a)), mul(y, drop))
-
-
 beta = composed(
     "beta",
     _beta,
-    lambda t, y, a, b: mul(t, _slope_of_beta(y, a, b)),
-    lambda t, y, a, b: mul(t, _slope_of_beta(y, b, a)),
+    lambda t, y, a, b: mul(t, mul(y, digamma_drop(a, b))),
+    lambda t, y, a, b: mul(t, mul(y, digamma_drop(b, a))),
 )
 
 

@@ -47,7 +47,6 @@ from didax.primitives.elementwise import (
 from didax.primitives.gamma import (
     STIRLING,
     digamma,
-    gamma,
     gamma_of,
     gamma_sign,
     lgamma,
@@ -143,12 +142,12 @@ def far_quotient(z: Any, m: Any, inverse: bool = False) -> FarQuotient:
     usable = or_(and_(ge(z, 10), ge(total, 10)), and_(le(z, -10), le(total, -10)))
     left = and_(usable, lt(z, 0))
     root = _root_of_quotient(where(left, sub(1, total), z), m, inverse)
-    sines = [sine_of_turns(z, like(0, z)), sine_of_turns(total, lost)]
+    sines = [_sine_of_turns(z, like(0, z)), _sine_of_turns(total, lost)]
     over, under = reversed(sines) if inverse else sines
     return FarQuotient(usable, where(left, div(over, under), like(1, z)), root)
 
 
-def sine_of_turns(x: Any, lost: Any) -> Any:
+def _sine_of_turns(x: Any, lost: Any) -> Any:
     """sin(pi (x + lost))."""
     whole = round_(x, rounding_method=RoundingMethod.TO_NEAREST_EVEN)
     return mul(sin(mul(add(sub(x, whole), lost), math.pi)), parity(whole))
@@ -249,7 +248,7 @@ def _mirrored_drop(drop: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
         total, lost = sum_and_error(a, b)
         negative = and_(le(a, 0), le(total, 0))
         value = drop(where(negative, sub(1, total), a), b)
-        sines = [sine_of_turns(x, y) for x, y in ((b, like(0, b)), (a, like(0, a)), (total, lost))]
+        sines = [_sine_of_turns(x, y) for x, y in ((b, like(0, b)), (a, like(0, a)), (total, lost))]
         cotangents = mul(mul(div(sines[0], sines[1]), div(1, sines[2])), math.pi)
         of_a, of_total = eq(sines[1], 0), eq(sines[2], 0)
         cotangents = where(or_(of_a, of_total), like(math.nan, a), cotangents)
@@ -333,22 +332,9 @@ def _polygamma_drop(n: int) -> Any:
 
 
 digamma_drop, trigamma_drop = map(_polygamma_drop, range(2))
-
-
-def _slope_of_poch(y: Any, z: Any, m: Any) -> Any:
-    """The derivative by z. Where y is 0, because Gamma(z) has a pole, digamma(z) is written by its reflection."""
-    total = add(z, m)
-    zero = and_(is_pole(z), not_(is_pole(total)))
-    reflected = sub(1, z)
-    drop = digamma_drop(where(zero, reflected, z), where(zero, sub(total, reflected), m))
-    size = mul(*[gamma(where(zero, x, like(1, x))) for x in (total, reflected)])
-    cosine = sine_of_turns(add(z, 0.5), like(0, z))
-    return sub(where(zero, mul(size, cosine), like(0, z)), mul(y, drop))
-
-
 poch = composed(
     "poch",
     _poch,
-    lambda t, y, z, m: mul(t, _slope_of_poch(y, z, m)),
+    lambda t, y, z, m: neg(mul(t, mul(y, digamma_drop(z, m)))),
     lambda t, y, z, m: mul(t, mul(y, digamma(add(z, m)))),
 )

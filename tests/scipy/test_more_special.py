@@ -498,21 +498,6 @@ def test_slopes_of_beta_by_a_large_argument_beside_a_small_one() -> None:
     np.testing.assert_allclose(poch, scipy.special.poch(20.8, -20.2) * by_z, rtol=1e-5)
 
 
-def test_derivatives_at_zeros_of_beta_and_poch() -> None:
-    """At poles of the gamma function in the denominator: by the first argument, mixed, twice. Numbers from mpmath."""
-    wanted = {
-        ("poch", 0.0, 2.0): [1, 0.42278433509846714, 2],
-        ("poch", -3.0, 1.5): [-14.179630807244127, -9.9705015581, 15.68156645],
-        ("beta", 0.5, -1.5): [-4.1887902047863914, 8.82126568, 19.99137289],
-        ("beta", -1.25, -0.75): [-37.912601071, 38.88125855, -211.65504084],
-    }
-    with dx.enable_x64(True):
-        for (name, a, b), numbers in wanted.items():
-            f = getattr(special, name)
-            (twice, mixed), _ = dx.hessian(f, (0, 1))(a, b)
-            np.testing.assert_allclose([dx.grad(f)(a, b), mixed, twice], numbers, rtol=3e-9)
-
-
 def test_slopes_that_vanish_with_a_small_parameter() -> None:
     """Of quotients of gamma functions of negative arguments, and of hyp2f1 turned for x < 0. Numbers from mpmath."""
     with dx.enable_x64(True):
