@@ -530,11 +530,11 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     Array([3, 0, 1, 2], dtype=int32)
     """
     x = as_array("roll", a, "a")
+    shifts = listed(shift)
     if axis is None:
-        total = sum(listed(shift))
+        total = shifts[0] if len(shifts) == 1 else sum(shifts)
         return shapes.reshape(_roll(ravel(x), total, 0), x.shape)
     axes = [canonical_axis("roll", i, x.ndim) for i in listed(axis)]
-    shifts = listed(shift)
     if not axes:
         return x
     count = max(len(shifts), len(axes)) if 1 in (len(shifts), len(axes)) else len(axes)
