@@ -58,11 +58,6 @@ _DERIVED: dict[str, Sequence[tuple[str, Callable[[Any], Any]]]] = {
 # What each function is below the support, and above it.
 _OUTSIDE = {"logpdf": (-math.inf, -math.inf), "logpmf": (-math.inf, -math.inf), "pdf": (0.0, 0.0), "pmf": (0.0, 0.0),
             "cdf": (0.0, 1.0), "sf": (1.0, 0.0), "logcdf": (-math.inf, 0.0), "logsf": (0.0, -math.inf)}  # fmt: skip
-# What a scale changes.
-_SCALED: dict[str, Callable[[Any, Any], Any]] = {
-    "pdf": lambda value, scale: value / scale,
-    "logpdf": lambda value, scale: value - dnp.log(scale),
-}
 
 
 class Distribution(types.ModuleType):
@@ -123,13 +118,12 @@ def continuous(
         ok, moved = _is_valid(valid, shapes, scale), _is_moved(loc, scale)
         low, high = support(*shapes)
         z = (x - loc) / scale if moved else x
+        scaled = formula
         if moved and kind == "pdf":
             # Before the choice: XLA hands products that a sum reads, but no choices, to a library, and a choice
             # between would leave the scale to be written to memory for each element.
             scaled = lambda *args: formula(*args) / scale
-            value = _on_support(kind, scaled, z, shapes, low, high, _between(low, high))
-        else:
-            value = _on_support(kind, formula, z, shapes, low, high, _between(low, high))
+        value = _on_support(kind, scaled, z, shapes, low, high, _between(low, high))
         if moved and kind == "logpdf":
             value = value - dnp.log(scale)
         if periodic:
