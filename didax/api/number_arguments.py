@@ -22,13 +22,12 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from didax.api.numpy_functions import evaluated_jaxpr, value_of
+from didax.api.numpy_functions import evaluated_jaxpr, have_equal_bits, value_of
 from didax.core.avals import ShapedArray
 from didax.core.dtypes import numpy_scalar
 from didax.core.exact import exact
 from didax.core.jaxpr import Eqn, Jaxpr, Literal
 from didax.primitives.convert import convert_element_type_p
-from didax.runtime.array import as_concrete
 
 
 class Number(NamedTuple):
@@ -46,7 +45,7 @@ def places(
     `general` is the program with the numbers as its last inputs; the first inputs are the captured values of each.
     """
     n = len(general.invars) - len(numbers)
-    if len(captured) != len(also) or not all(map(_are_equal, captured, also)):
+    if len(captured) != len(also) or not all(map(have_equal_bits, captured, also)):
         return None
     pairs = _Pairs(numbers)
     first = dict[Any, Any](zip(program.invars, program.invars, strict=True))
@@ -108,9 +107,9 @@ class _Pairs:
             return False
         value = value_of(x)
         if type(y) is Literal:
-            return _are_equal(value, value_of(y))
+            return have_equal_bits(value, value_of(y))
         number = cast("Number", y)
-        if not _are_equal(value, numpy_scalar(self.numbers[number.position], number.aval.dtype)):
+        if not have_equal_bits(value, numpy_scalar(self.numbers[number.position], number.aval.dtype)):
             return False
         return self.found.setdefault(id(x), number.position) == number.position
 
@@ -119,10 +118,3 @@ def _is_cast(eqn: Eqn, ys: dict[Any, Any]) -> bool:
     """Whether an equation converts a number to a dtype that holds all numbers."""
     is_number = eqn.primitive is convert_element_type_p and type(ys.get(eqn.invars[0])) is Number
     return is_number and np.issubdtype(eqn.outvars[0].aval.dtype, np.inexact)
-
-
-def _are_equal(x: Any, y: Any) -> bool:
-    if x is y:
-        return True
-    a, b = (np.asarray(as_concrete(z).host_value()) for z in (x, y))
-    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()

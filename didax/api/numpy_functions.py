@@ -146,6 +146,14 @@ def value_of(x: Literal) -> Any:
     return as_concrete(x.val).host_value()
 
 
+def have_equal_bits(x: Any, y: Any) -> bool:
+    """Whether arrays, or values of NumPy, have one dtype, one shape and the same bits."""
+    if x is y:
+        return True
+    a, b = (np.asarray(as_concrete(z).host_value()) for z in (x, y))
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
 def evaluated_jaxpr(eqn: Eqn) -> Jaxpr | None:
     """The jaxpr of an operation that eager evaluation evaluates operation by operation."""
     if eqn.primitive is rules_call_p:

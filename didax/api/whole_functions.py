@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from didax.api.numpy_functions import Declined, evaluated_jaxpr, staged_whole, value_of
+from didax.api.numpy_functions import Declined, evaluated_jaxpr, have_equal_bits, staged_whole, value_of
 from didax.core import config, pytree
 from didax.core import sharding as shardings
 from didax.core.avals import ShapedArray, aval_of
@@ -658,5 +658,4 @@ def _program_rule(eqn: Eqn) -> Callable[..., Any] | None:
 
 def _are_equal(x: ConcreteArray, y: ConcreteArray) -> bool:
     """Whether arrays have one type and, bit by bit, one value."""
-    bits = [np.asarray(a.host_value()).tobytes() for a in (x, y)]
-    return x.aval is y.aval and bits[0] == bits[1]
+    return x.aval is y.aval and have_equal_bits(x, y)
