@@ -49,17 +49,18 @@ def insertion_points(x: Array, values: Array, *, side: Literal["left", "right"])
     # A search that meets fewer elements than the vector has leaves the vector as it is. Otherwise, the vector is padded
     # with the greatest key.
     count = 1 << 30 if is_symbolic(values.size) else max(1, values.size)
+    are_many = _MANY <= count < 1 << 30
     is_long = dtypes.is_complex(x.dtype) or longest(length) > min(count * len(strides), 1 << 30)
     if not dtypes.is_complex(x.dtype):
         values = _in_order(values)
-        if strides and _MANY <= count < 1 << 30:
+        if strides and are_many:
             # Each stride reads the keys of the values, and without this would compute them again.
             (values,) = materialize_p.bind(values)
     if strides and not is_long:
         x = _in_order(x)
         rest = broadcast(x.dtype.type(np.iinfo(x.dtype).max), (2 * strides[0] - 1 - length,))
         x = concatenate([x, rest], 0)
-        if _MANY <= count < 1 << 30:
+        if are_many:
             # The gathers would join and turn what they read, one element at a time.
             (x,) = materialize_p.bind(x)
     kind = dtypes.position_dtype(length + 1)

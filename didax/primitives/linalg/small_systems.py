@@ -37,7 +37,8 @@ _FEWEST = 128  # systems
 # as long). XLA cuts a long operation for several threads, and refuses the program where it is in such a kernel: on
 # two cores and more from 1,960 systems of four rows on, and from 469 of more rows. The kernel has one result, as XLA
 # ends the process where one of several is not used.
-_MOST_IN_ONE_KERNEL, _FEW_ROWS = {True: 1024, False: 256}, 4
+_FEW_ROWS = 4
+_MOST_OF_FEW_ROWS, _MOST_OF_MORE_ROWS = 1024, 256  # systems in one kernel
 
 
 def pays(ctx: FunctionContext, a: ShapedArray, sides: int = 0) -> bool:
@@ -67,7 +68,8 @@ def lower_small_pivots(ctx: FunctionContext, a: Value) -> list[Value]:
 def _together(ctx: FunctionContext, name: str, operands: list[Value], write: Callable[..., Value]) -> Value:
     """What `write` computes, as one kernel if there are few systems. See Note [Small systems in one kernel]."""
     n, _, count = operands[0].aval.shape
-    if count <= _MOST_IN_ONE_KERNEL[n <= _FEW_ROWS] and all(x.aval.size for x in operands):
+    most = _MOST_OF_FEW_ROWS if n <= _FEW_ROWS else _MOST_OF_MORE_ROWS
+    if count <= most and all(x.aval.size for x in operands):
         return one_kernel(ctx, name, operands, write)
     return write(ctx, *operands)
 
