@@ -75,13 +75,17 @@ def _in_jaxlib(path: str) -> str | None:
     return None
 
 
+# Public names in modules of jax that begin with underscores: versions, and what the array API standard asks for.
+PUBLIC_DUNDERS = ("__version__", "__version_info__", "__array_api_version__", "__array_namespace_info__")
+
+
 class JaxModule(ModuleType):
     """A module of jax, whose names come from Didax."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
             return [n for n in dir(self) if not n.startswith("_") and hasattr(self, n)]
-        if name.startswith("__") and name not in ("__version__", "__version_info__"):
+        if name.startswith("__") and name not in PUBLIC_DUNDERS:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         value = find(self.__name__, name)
         setattr(self, name, value)

@@ -22,6 +22,7 @@ import jax  # noqa: E402
 
 with_layer = time.perf_counter()
 
+import array_api_compat  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 from jax import lax  # noqa: E402
@@ -52,6 +53,9 @@ def modules() -> None:
         importlib.util.find_spec("jax.no_such") is None
         and importlib.util.find_spec("jax.scipy.stats") is not None
     )
+    # How libraries for several kinds of arrays find the functions for one: SciPy, scikit-learn and others.
+    assert array_api_compat.array_namespace(jnp.ones(2)) is jnp and jnp.__array_api_version__ >= "2024.12"
+    assert jnp.__array_namespace_info__().default_dtypes()["real floating"] == jnp.float32
     everything: dict[str, object] = {}
     exec("from jax.numpy import *", everything)
     assert "einsum" in dir(jnp) and "sin" in jnp.__all__ and everything["einsum"] is jnp.einsum

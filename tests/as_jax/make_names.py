@@ -16,6 +16,8 @@ from pathlib import Path
 
 import jax
 
+from didax.as_jax.hook import PUBLIC_DUNDERS
+
 TARGET = Path(__file__).parents[2] / "didax" / "as_jax" / "names.txt"
 # Modules for other hardware, and programs of jax's own, which are started from a shell.
 LEFT_OUT = ("jax.experimental.jax2tf", "jax.experimental.mosaic", "jax.tools", "jax.experimental.pallas.",
@@ -40,7 +42,7 @@ def names_of(path: str) -> list[str]:
     """Names of a module, as this page of names writes them."""
     module = importlib.import_module(path)
     deprecated = getattr(module, "_deprecations", {})
-    names = {n for n in vars(module) if not n.startswith("_") or n in ("__version__", "__version_info__")}
+    names = {n for n in vars(module) if not n.startswith("_") or n in PUBLIC_DUNDERS}
     names |= {n for n, entry in deprecated.items() if entry[1] is not None}
     names -= {n for n, entry in deprecated.items() if entry[1] is None}
     names |= {n for n in getattr(module, "__all__", ()) if not n.startswith("_")}
