@@ -57,8 +57,12 @@ class __array_namespace_info__:
     __module__ = "didax.numpy"
 
     def capabilities(self) -> dict[str, Any]:
-        """Say that boolean masks and data-dependent shapes work outside of jit, and how many axes NumPy allows."""
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+        """Say what holds in transformed functions too: no shape depends on data. The axes are as many as NumPy's.
+
+        Outside of `jit` a mask is an index, and `unique_values` works. A library asks here which of two ways to take,
+        and the answer has to be right under `jit`, too.
+        """
+        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
 
     def default_device(self) -> Any:
         """Return the device on which new arrays are made."""
