@@ -62,6 +62,20 @@ class PositionError(ArgumentError, IndexError):
     """
 
 
+class FormatKeyError(KeyError):
+    """A name in the braces of a format string without a value; it shows its text as lines, which KeyError does not.
+
+    >>> import didax as dx
+    >>> dx.debug.print("{y}", x=1)
+    Traceback (most recent call last):
+    didax.core.errors.FormatKeyError: debug.print needs a value for each name in braces.
+      place: {y}, names given: x
+    Pass it: debug.print("{y}", y=...); {{}} shows braces as text.
+    """
+
+    __str__ = Exception.__str__
+
+
 class JAXTypeError(TypeError):
     """The base of errors that programs for JAX catch by this name: misused tracers, and keys that are used twice.
 
