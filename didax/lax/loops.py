@@ -482,13 +482,12 @@ def _fori_in_python(steps: range, body_fun: Callable[[Any, Any], Any], x: Any) -
 
 def _whole_bounds(lower: Any, upper: Any) -> tuple[Any, Any]:
     """Two floats that are known and whole are the integers that they equal, as in JAX; other bounds are themselves."""
-    bounds = known_value(lower), known_value(upper)
-    types = [_type_of(x) for x in bounds]
-    if None in types or types[0].dtype != types[1].dtype or dtypes.kind_of(types[0].dtype) != "f":
+    start, stop = known_value(lower), known_value(upper)
+    types = [t for t in map(_type_of, (start, stop)) if t is not None and t.shape == ()]
+    if len(types) != 2 or types[0].dtype != types[1].dtype or dtypes.kind_of(types[0].dtype) != "f":
         return lower, upper
-    if any(t.shape != () for t in types):
-        return lower, upper
-    if not all(float(x).is_integer() for x in bounds):
+    start, stop = float(start), float(stop)  # type: ignore[arg-type] # they have types, so they are numbers
+    if not (start.is_integer() and stop.is_integer()):
         # JAX takes 3.5 for 3 where it is known and for 4 where it is traced.
         raise ValueError(
             message(
@@ -498,7 +497,7 @@ def _whole_bounds(lower: Any, upper: Any) -> tuple[Any, Any]:
                 fix="Round them to integers: int(x), or math.ceil(x) to reach every number below x.",
             )
         )
-    return int(bounds[0]), int(bounds[1])
+    return int(start), int(stop)
 
 
 def _counter_type(lower: Any, upper: Any) -> ShapedArray:
