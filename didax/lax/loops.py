@@ -483,7 +483,7 @@ def _fori_in_python(steps: range, body_fun: Callable[[Any, Any], Any], x: Any) -
 def _whole_bounds(lower: Any, upper: Any) -> tuple[Any, Any]:
     """Two floats that are known and whole are the integers that they equal, as in JAX; other bounds are themselves."""
     start, stop = known_value(lower), known_value(upper)
-    types = [t for t in map(_type_of, (start, stop)) if t is not None and t.shape == ()]
+    types = [t for x in (start, stop) if (t := _type_of(x)) is not None and t.shape == ()]
     if len(types) != 2 or types[0].dtype != types[1].dtype or dtypes.kind_of(types[0].dtype) != "f":
         return lower, upper
     start, stop = float(start), float(stop)  # type: ignore[arg-type] # they have types, so they are numbers
