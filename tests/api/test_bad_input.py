@@ -343,6 +343,40 @@ def test_an_argument_that_is_static_and_donated() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("misuse", "text"),
+    [
+        (
+            lambda: lax.while_loop(lambda c: c < 3, lambda i, c: (i, c), 0),
+            r"body_fun: <lambda> \(.*\), which takes \(i, c\)\nhelp",
+        ),
+        (
+            lambda: lax.switch(1, [lambda x: x, lambda: 1.0], 2.0),
+            r"passes: .*0 positional arguments but 1 was given\.\n  branches\[1\]: .*, which takes \(\)\nhelp",
+        ),
+        (
+            lambda: lax.map(lambda x, y, scale=1: x, dnp.ones(2)),
+            r"'y'\.\n  f: .*, which takes \(x, y, scale=1\)\nhelp\(map\) says what the function gets",
+        ),
+        (
+            lambda: dx.vjp(lambda x, scale=1: x, 1.0, 2.0, 3.0),
+            r"from 1 to 2 positional .*\n  fun: .*, which takes \(x, scale=1\)\nhelp\(vjp\)",
+        ),
+    ],
+    ids=["body", "branch", "missing", "default"],
+)
+def test_a_function_that_takes_other_arguments(misuse: Callable[[], Any], text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        misuse()
+
+
+def test_where_takes_both_or_neither() -> None:
+    with pytest.raises(
+        ValueError, match=r"both x and y, or neither\.\n  condition: bool\[2\], y: None\nPass the val"
+    ):
+        dnp.where(dnp.ones(2) > 0, 1.0)
+
+
 def test_an_error_of_python_gets_the_function_and_its_arguments() -> None:
     x = dnp.ones(3)
     check(
@@ -364,11 +398,10 @@ def test_an_error_of_python_gets_the_function_and_its_arguments() -> None:
     check(
         lambda: lax.scan(f, (1.0, np.ones(2)), [x]),
         TypeError,
-        "scan met an argument that it cannot use: f() takes 1 positional argument but 2 were given.\n"
-        "  f: f (HERE) of type function\n"
-        "  init: (1.0 of type float, float64[2])\n"
-        "  xs: [float32[3]]\n"
-        "Change that argument; help(scan) says what each may be.",
+        "A function given to scan takes other arguments than scan passes: f() takes 1 positional argument but 2 were "
+        "given.\n"
+        "  f: f (HERE), which takes (x)\n"
+        "help(scan) says what the function gets.",
     )
     check(
         lambda: dx.random.normal(dx.random.key(0), size=(3,)),
