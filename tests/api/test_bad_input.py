@@ -370,6 +370,15 @@ def test_a_function_that_takes_other_arguments(misuse: Callable[[], Any], text: 
         misuse()
 
 
+@pytest.mark.parametrize("argnums", [(0, 0), (1, -1)])
+@pytest.mark.parametrize("derivative", [dx.grad, dx.value_and_grad, dx.jacfwd, dx.jacrev, dx.hessian])
+def test_an_argument_numbered_twice(derivative: Any, argnums: tuple[int, int]) -> None:
+    with pytest.raises(
+        ValueError, match=r"(?s)must number each argument once.*argnums: \(.*, pos.*: 2\n.*Leave out"
+    ):
+        derivative(lambda x, y: x * y, argnums=argnums)(1.0, 2.0)
+
+
 def test_where_takes_both_or_neither() -> None:
     with pytest.raises(
         ValueError, match=r"both x and y, or neither\.\n  condition: bool\[2\], y: None\nPass the val"
