@@ -40,7 +40,8 @@ _PUBLIC = (
 )  # fmt: skip
 
 # What takes the place of names of PyTorch, Keras, SciPy and numpy.random: none of these is a name of Didax that would
-# do, and the names of Didax that are spelled alike would mislead. Names are compared in lower case and without underscores.
+# do, and the names of Didax that are spelled alike would mislead. Names are compared in lower case and without
+# underscores.
 _MODEL = "A model is a function of a tree of arrays, its parameters"
 _INSTEAD = {
     "adam": "An optimizer is a function of gradients and a state: write one with didax.tree.map, or use optax.",
