@@ -348,6 +348,7 @@ _FUNCTION = "Write what is computed as a function f, and differentiate it: didax
 _PLACE = "Use didax.device_put(x, device) for a device, x.astype(dtype) for a dtype."
 OF_TENSORS = {
     "add_": "Write x = x + y: arrays do not change.",
+    "append": "Write x = didax.numpy.append(x, values), or collect arrays in a list and stack them at the end.",
     "assign": "Write x = y, or x = x.at[i].set(v) for elements: arrays do not change.",
     "backward": _FUNCTION,
     "clone": "Use x.copy(), if at all: arrays do not change.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import re
 import traceback
 from collections.abc import Callable
@@ -1360,6 +1361,21 @@ VALUES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: dnp.einsum(dnp.eye(2), [4, 7, 5], [4]),
         "subscripts: 'acb->a'.*letters: a for 4, b for 5, c for 7",
     ),
+    "assignment by at": (
+        lambda: dnp.ones(3).at.__setitem__(0, 1),
+        r"immutable: `at` takes no assignment.*float32\[3\]\nWrite x = x.at\[i\].set\(v\)",
+    ),
+    "addition by at": (lambda: operator.iadd(dnp.ones(3).at[0], 1), "immutable: `at` takes no assignment"),
+    "at without an index": (
+        lambda: dnp.ones(3).at.add(1),  # type: ignore[attr-defined]
+        r"An index stands in brackets.*attribute: add\nWrite x.at\[i\].add\(...\)",
+    ),
+    "method of at": (
+        lambda: dnp.ones(3).at[0].append(1),
+        r"has no method append.*float32\[3\]\nUse one of add, apply, divide, get, max,",
+    ),
+    "append": (lambda: dnp.ones(3).append(1), "no append.*Write x = didax.numpy.append"),  # type: ignore[attr-defined]
+    "bins": (lambda: dnp.histogram(TWO, -1), "one bin or more.\n  bins: -1"),
     "axes of fft2": (lambda: dnp.fft.fft2(dnp.eye(2), axes=None), "fft2 transforms two axes.*None.*fftn"),  # type: ignore[arg-type]
     "name of a place": (
         lambda: dx.debug.print("{y}", x=1),
