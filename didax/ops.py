@@ -37,6 +37,7 @@ def segment_sum(
     """Return the sums of the slices data[i] with equal segment_ids[i], 0 for numbers that do not occur.
 
     Args:
+      data: an array with a slice for each number, or one slice or scalar for all of them.
       segment_ids: a vector of integers, as long as `data`. Slices with numbers outside of [0, num_segments) are left
         out.
       num_segments: the number of results, by default one more than the largest number. Needed under jit.
@@ -113,12 +114,13 @@ def _segments(
     is_sorted: bool, unique: bool, bucket_size: int | None, mode: Any,
 ) -> Array:  # fmt: skip
     x, ids = dnp.asarray(data), dnp.asarray(segment_ids)
-    if ids.ndim != 1 or x.shape[:1] != ids.shape or not dtypes.is_integer(ids.dtype):
+    if ids.ndim != 1 or x.shape[:1] not in ((), (1,), ids.shape) or not dtypes.is_integer(ids.dtype):
         rule, facts = (
             f"{name} takes an integer for each slice of data.",
             f"data: {x.aval}, segment_ids: {ids.aval}",
         )
         raise ArgumentError(message(rule, facts, fix="Cast them, or map over other axes with vmap."))
+    x = dnp.broadcast_to(x, (*ids.shape, *x.shape[1:]))
     count = _count(name, ids) if num_segments is None else as_length(num_segments)
     if count < 0:
         facts, fix = f"num_segments: {count}", "Pass 0 or more."

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
+import operator
 import pickle
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -322,6 +324,30 @@ def test_repr_is_that_of_jax(value: np.ndarray):
     found = repr(dnp.asarray(value))
     assert found.split() == repr(jnp.asarray(value)).split()
     assert max(map(len, found.splitlines())) <= 75
+
+
+@pytest.mark.parametrize("other", [[1, 2], (1, 2), {}, {1}])
+@pytest.mark.parametrize(
+    "use", [operator.add, operator.mul, operator.matmul, operator.eq, operator.ne, operator.lt, divmod]
+)
+def test_operators_refuse_containers(use, other):
+    """Python would take an array for unequal to the list of its elements."""
+    x = dnp.array([1, 2])
+    text = rf"argument 2: {re.escape(repr(other))} of type {type(other).__name__}\nConvert it first"
+    with pytest.raises(TypeError, match=text):
+        use(x, other)
+    with pytest.raises(TypeError, match="takes arrays and scalars"):
+        dx.jit(lambda x: use(other, x))(x)
+
+
+def test_operators_leave_other_values_to_python():
+    class Length(list):
+        def __radd__(self, other):
+            return "sum"
+
+    assert dnp.ones(2) + Length() == "sum"
+    assert [0] * dnp.array(2) == dnp.array(2) * [0] == [0, 0]
+    assert (dnp.ones(2) == "a") is False and (dnp.ones(2) != None) is True  # noqa: E711
 
 
 def test_what_is_printed_of_a_type_is_array():

@@ -606,6 +606,21 @@ def test_bounds_that_are_no_integers():
         assert text.startswith("fori_loop counts between two integers of one dtype without axes.")
 
 
+def test_bounds_that_are_whole_floats():
+    jax = pytest.importorskip("jax")
+    for bounds in ((0.0, 3.0), (np.float32(-1), np.float32(2)), (2.0, 0.0)):
+        ours, theirs = [x.fori_loop(*bounds, lambda i, c: 2 * c + i, 1.0) for x in (lax, jax.lax)]
+        assert float(ours) == float(theirs)
+    assert float(dx.grad(lambda x: lax.fori_loop(0.0, 3.0, lambda i, c: c * x, 1.0))(2.0)) == 12.0
+    assert float(dx.grad(lambda n: lax.fori_loop(0.0, n, lambda i, c: c * n, 1.0))(3.0)) == 27.0
+    text = error(lambda: lax.fori_loop(0.0, 3.5, lambda i, h: h, 0))
+    assert text.startswith(
+        "fori_loop counts in whole steps: floats that are known while tracing must be whole"
+    )
+    assert "lower: 0.0\n  upper: 3.5\nRound them" in text
+    assert "upper: nan" in error(lambda: lax.fori_loop(0.0, np.nan, lambda i, h: h, 0))
+
+
 def test_leaves_that_are_no_arrays():
     assert "init['a']: 'x' of type str" in error(
         lambda: lax.scan(lambda c, x: (c, x), {"a": "x"}, np.ones(2))

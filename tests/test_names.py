@@ -181,6 +181,9 @@ def test_public_modules_are_attributes() -> None:
         (dx.random, "norml", "Did you mean didax.random.normal?"),
         (dx.nn, "Dropout", "Write numpy.where(random.bernoulli(key, keep, x.shape), x / keep, 0.0)."),
         (dx, "manual_seed", "Make a key, key = didax.random.key(seed), and pass it to each draw."),
+        (dx.random, "randn", "Use didax.random.normal(key, shape)."),
+        (dx.random, "shuffle", "Use didax.random.permutation(key, x), which returns a new array."),
+        (dx.random, "default_rng", "Make a key, key = didax.random.key(seed), and pass it to each draw."),
         (dx.scipy.integrate, "odeint", "Use didax.experimental.ode.odeint."),
         (dnp, "cat", "Use didax.numpy.concatenate."),
         (

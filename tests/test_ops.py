@@ -50,6 +50,19 @@ def test_transformations() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 2)])
+def test_one_slice_for_all_numbers(name: str, shape: tuple[int, ...]) -> None:
+    """As where ones are summed, to count how often each number occurs."""
+    ours, theirs = getattr(ops, f"segment_{name}"), getattr(jax.ops, f"segment_{name}")
+    x, ids = np.full(shape, 2, np.float32), np.int32([0, 1, 3, 1])
+    for options in ({}, {"bucket_size": 2}):
+        wanted = theirs(jnp.asarray(x), jnp.asarray(ids), 4, **options)
+        assert_same(ours(dnp.asarray(x), dnp.asarray(ids), 4, **options), wanted, weak=False)
+    counts = dx.grad(lambda x: ops.segment_sum(x, ids, 4).sum())(dnp.asarray(x))
+    np.testing.assert_array_equal(counts, np.full(shape, 4))
+
+
 def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match=r"data: float32\[3\], segment_ids: int32\[2\]"):
         ops.segment_sum(dnp.ones(3), dnp.arange(2))

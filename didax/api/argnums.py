@@ -29,6 +29,15 @@ def chosen_arguments(caller: str, fun: Any, numbers: Sequence[int], args: tuple[
                 fix="Pass the arguments to differentiate by position, and number them from 0.",
             )
         )
+    if len(chosen) > 1 and len(set(chosen)) < len(chosen):
+        raise ArgumentError(
+            message(
+                f"argnums of {caller} must number each argument once.",
+                f"argnums: {tuple(numbers)}, positional arguments: {len(args)}",
+                f"function: {describe_function(fun)}",
+                fix="Leave out what is there twice: an argument has one derivative.",
+            )
+        )
     return chosen
 
 

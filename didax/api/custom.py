@@ -18,7 +18,7 @@ import types
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-from didax.api.custom_call import CustomCall, Definition
+from didax.api.custom_call import CustomCall, Definition, call_rule
 from didax.api.flat import as_array, check_callable, flatten_arguments, leaf_avals
 from didax.api.refs import without_ref
 from didax.core import pytree
@@ -157,6 +157,12 @@ class FunctionWithRules(Generic[P, R]):
     def __getattr__(self, name: str) -> Any:
         if name == "fun" or name.startswith("__"):
             raise AttributeError(name)
+        if not hasattr(self.fun, name):
+            rule = f"A {self._what} has no attribute {name!r}, and neither has its function."
+            fix = f"Define its rule by {self._missing}" if name.startswith("def") else "Correct the name."
+            raise AttributeError(
+                message(rule, f"function: {describe_function(self.fun)}", fix=fix), name=name, obj=self
+            )
         return getattr(self.fun, name)  # decorators stack: `def_vmap` of a function inside
 
     def __repr__(self) -> str:
@@ -270,9 +276,16 @@ class custom_jvp(FunctionWithRules[P, R]):
             )
 
         def jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+            if len(jvps) != len(primals):
+                facts = f"rules: {len(jvps)}, arguments: {len(primals)}"
+                rule, fix = "defjvps takes a rule for each argument.", "Pass None where the tangent is zero."
+                raise TypeError(message(rule, f"function: {describe_function(self.fun)}", facts, fix=fix))
             out = self(*primals)  # pyright: ignore[reportCallIssue]
+            name = describe_function(self.fun)
             terms = [
-                rule(t, out, *primals) for rule, t in zip(jvps, tangents, strict=True) if rule is not None
+                call_rule("argument's", name, rule, t, out, *primals)
+                for rule, t in zip(jvps, tangents, strict=True)
+                if rule is not None
             ]
             return out, _sum(out, terms)
 

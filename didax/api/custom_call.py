@@ -9,6 +9,7 @@ Read next: `custom.py`, the decorators; `didax/primitives/custom/rules.py`, who 
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,47 @@ from didax.transforms.batching import element_aval
 from didax.transforms.closure import run_closure
 
 Values = Sequence[Any]
+
+
+_TAKES = {
+    "jvp": "jvp(*nondiff, primals, tangents)",
+    "argument's": "rule(tangent, result, *args)",
+    "fwd": "fwd(*args)",
+    "bwd": "bwd(*nondiff, residuals, cotangent)",
+    "linearize": "linearize(*args)",
+    "transpose": "transpose(*nondiff, cotangent)",
+    "vmap": "vmap(axis_size, in_batched, *args)",
+}
+
+
+def call_rule(kind: str, name: str, rule: Callable[..., Any], *args: Any) -> Any:
+    """The result of a rule of the function of that name; TypeError where the rule takes other arguments."""
+    try:
+        return rule(*args)
+    except TypeError:
+        if (misfit := _misfit(rule, args)) is None:
+            raise
+        raise TypeError(
+            message(
+                f"The {kind} rule of a function takes other arguments than it gets: {misfit}.",
+                f"function: {name}",
+                f"rule: {describe_function(rule)}, which takes {inspect.signature(rule)}; it got {len(args)}",
+                fix=f"Write it as {_TAKES[kind]}.",
+            )
+        ) from None
+
+
+def _misfit(f: Callable[..., Any], args: Sequence[Any]) -> str | None:
+    """Why a function does not take these arguments; None where it does, or where nothing is known."""
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*args)
+    except TypeError as error:
+        return str(error)
+    return None
 
 
 @dataclass(slots=True, frozen=True)
@@ -92,9 +134,8 @@ class CustomCall(Rules):
         def jvp(*xs: Any) -> list[Any]:
             dots = [self._zero(t, self._definition.symbolic_jvp) for t in xs[n:]]
             args = self._arguments(xs[:n]), pytree.unflatten(self._tree, dots)
-            out, out_dot = self._pair(
-                "jvp", rule(*self._fixed_values(), *args), "(result, tangent of the result)"
-            )
+            result = self._call("jvp", rule, *self._fixed_values(), *args)
+            out, out_dot = self._pair("jvp", result, "(result, tangent of the result)")
             outs = self._results(out, "jvp")
             return [*outs, *self._tangents("jvp", outs, out_dot)]
 
@@ -109,7 +150,7 @@ class CustomCall(Rules):
         def forward(*xs: Any) -> list[Any]:
             if self._definition.symbolic_vjp:
                 xs = tuple(map(CustomVJPPrimal, xs, perturbed))
-            out, residuals = self._pair("fwd", self._apply(fwd, xs), "(result, residuals)")
+            out, residuals = self._pair("fwd", self._apply(fwd, xs, "fwd"), "(result, residuals)")
             outs = self._results(out, "fwd")
             found.append(_Residuals(residuals))
             return [*outs, *found[0].take()]
@@ -131,7 +172,9 @@ class CustomCall(Rules):
         found: list[Callable[..., Any]] = []
 
         def linearize(*xs: Any) -> list[Any]:
-            out, f_lin = self._pair("linearize", self._apply(rule, xs), "(result, linear function)")
+            out, f_lin = self._pair(
+                "linearize", self._apply(rule, xs, "linearize"), "(result, linear function)"
+            )
             found.append(f_lin)
             return self._results(out, "linearize")
 
@@ -151,7 +194,7 @@ class CustomCall(Rules):
 
         def transpose(*ys: Any) -> list[Any]:
             ct = pytree.unflatten(self.out_tree, [as_array(instantiate(y)) for y in ys])
-            return self._of_arguments("transpose", rule(*self._fixed_values(), ct))
+            return self._of_arguments("transpose", self._call("transpose", rule, *self._fixed_values(), ct))
 
         return self._closure(transpose, cts)
 
@@ -162,7 +205,7 @@ class CustomCall(Rules):
 
         def vmap(*xs: Any) -> list[Any]:
             in_batched = self._positional(pytree.unflatten(self._tree, batched), False)
-            result = rule(size, in_batched, *self._positional(self._arguments(xs)))
+            result = self._call("vmap", rule, size, in_batched, *self._positional(self._arguments(xs)))
             out, out_batched = self._pair("vmap", result, "(result, which parts of it are batched)")
             flags.extend(self._flags(out, out_batched))
             return self._results(out, "vmap", (size, flags))
@@ -201,8 +244,12 @@ class CustomCall(Rules):
     def _fixed_values(self) -> list[Any]:
         return [value for _, value in self._fixed]
 
-    def _apply(self, f: Callable[..., Any], leaves: Any) -> Any:
-        return f(*self._positional(self._arguments(leaves)))
+    def _apply(self, f: Callable[..., Any], leaves: Any, rule: str | None = None) -> Any:
+        args = self._positional(self._arguments(leaves))
+        return f(*args) if rule is None else self._call(rule, f, *args)
+
+    def _call(self, rule: str, f: Callable[..., Any], *args: Any) -> Any:
+        return call_rule(rule, self.name, f, *args)
 
     @staticmethod
     def _zero(t: Any, symbolic: bool) -> Any:
@@ -305,7 +352,7 @@ class CustomCall(Rules):
         _, bwd = self._definition.vjp
         leaves = [self._zero(ct, self._definition.symbolic_vjp) for ct in cts]
         ct = pytree.unflatten(self.out_tree, leaves)
-        return self._of_arguments("bwd", bwd(*self._fixed_values(), residuals, ct))
+        return self._of_arguments("bwd", self._call("bwd", bwd, *self._fixed_values(), residuals, ct))
 
     def _of_arguments(self, rule: str, ct_xs: Any) -> list[Any]:
         """Cotangents of the arguments' leaves; None stands for zeros of a whole argument or part of one."""

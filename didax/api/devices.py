@@ -203,6 +203,10 @@ def _put(x: Any, device: Any, source: Any) -> Any:
     from didax.xla.client import backend
 
     if hasattr(device, "device_set"):
+        if len(device.device_set) != 1:
+            rule = "device_put takes a device, or a sharding, which says how several devices share an array."
+            fix = "Pass NamedSharding(mesh, PartitionSpec(...))."
+            raise TypeError(message(rule, f"device: {device!r:.200}", fix=fix))
         (device,) = device.device_set
     if device is not None and device not in backend().shardings:
         raise ValueError(

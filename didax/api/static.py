@@ -182,12 +182,16 @@ def check_arguments_exist(
     if inspect.Parameter.VAR_KEYWORD not in kinds:
         wrong += [name for name in names if name not in parameters]
     if wrong:
+        shown = [
+            f"{name} (by keyword only)" if p.kind is inspect.Parameter.KEYWORD_ONLY else name
+            for name, p in parameters.items()
+        ]
         raise ValueError(
             message(
                 f"{option}_argnums and {option}_argnames of {caller} must name arguments of the function.",
                 f"not arguments: {', '.join(map(repr, wrong))}",
-                f"function: {describe_function(fun)}, arguments: {', '.join(parameters) or 'none'}",
-                fix="Number positional arguments from 0, or use their names.",
+                f"function: {describe_function(fun)}, arguments: {', '.join(shown) or 'none'}",
+                fix=f"Number positional arguments from 0, or give names in {option}_argnames.",
             )
         )
 

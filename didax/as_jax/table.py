@@ -120,6 +120,7 @@ PRIVATE: dict[str, dict[str, str]] = {
     "jax._src.distributed": _from(_P, "global_state"),
     "jax._src.earray": _from(_P, "EArray"),
     "jax._src.flatten_util": _from("didax.flatten_util", "ravel_pytree"),
+    "jax._src.interpreters.batching": _from(_VMAPPABLES, "is_vmappable"),
     "jax._src.interpreters.pxla": _from(_P, "global_result_handlers"),
     "jax._src.lib": {},
     "jax._src.literals": _from(_P, "TypedComplex TypedFloat TypedInt"),

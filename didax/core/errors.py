@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -60,6 +61,20 @@ class PositionError(ArgumentError, IndexError):
       operand: float32[3], axis: 2
     Name an axis from -1 to 0.
     """
+
+
+class FormatKeyError(KeyError):
+    """A name in the braces of a format string without a value; it shows its text as lines, which KeyError does not.
+
+    >>> import didax as dx
+    >>> dx.debug.print("{y}", x=1)
+    Traceback (most recent call last):
+    didax.core.errors.FormatKeyError: debug.print needs a value for each name in braces.
+      place: {y}, names given: x
+    Pass it: debug.print("{y}", y=...); {{}} shows braces as text.
+    """
+
+    __str__ = Exception.__str__
 
 
 class JAXTypeError(TypeError):
@@ -500,9 +515,36 @@ def _name_arguments(
             message(f"{text.rstrip('.')}.", taken, fix=f"help({name}) says what each argument is."),
         )
         return
+    if called := _called_wrongly(text, given):
+        rule = f"A function given to {name} takes other arguments than {name} passes: {text.rstrip('.')}."
+        error.args = (message(rule, *called, fix=f"help({name}) says what the function gets."),)
+        return
     facts = [f"{argument}: {_described(x)}" for argument, x in list(given.items())[made:]]
     rule = f"{name} met an argument that it cannot use: {text.rstrip('.')}."
     error.args = (message(rule, *facts, fix=f"Change that argument; help({name}) says what each may be."),)
+
+
+_NO_FIT = re.compile(r"(.*)\(\) (?:takes (?:from \d+ to )?(\d+) positional|missing .* '(\w+)'$)")
+
+
+def _called_wrongly(text: str, given: Mapping[str, Any]) -> list[str]:
+    """The functions among the arguments of which the text can say that a call of one of them does not fit."""
+    found = _NO_FIT.match(text)
+    if found is None:
+        return []
+    name, count, missing = found.groups()
+    paths = {
+        f"{argument}[{i}]" if type(x) in (list, tuple) else argument: f
+        for argument, x in given.items()
+        for i, f in enumerate(x if type(x) in (list, tuple) else [x])
+    }
+    called = {path: f for path, f in paths.items() if getattr(f, "__qualname__", None) == name}
+    return [
+        f"{path}: {source.describe_function(f)}, which takes {inspect.signature(f)}"
+        for path, f in called.items()
+        if (code := getattr(f, "__code__", None)) is not None
+        and (code.co_argcount == int(count) if count else missing in code.co_varnames[: code.co_argcount])
+    ]
 
 
 def _is_users(frame: types.FrameType) -> bool:

@@ -39,18 +39,21 @@ _PUBLIC = (
     "didax.example_libraries.stax", "didax.extend.core", "didax.extend.rules",
 )  # fmt: skip
 
-# What takes the place of names of PyTorch, Keras and SciPy: none of these is a name of Didax, and the names of Didax
-# that are spelled alike would mislead. Names are compared in lower case and without underscores.
+# What takes the place of names of PyTorch, Keras, SciPy and numpy.random: none of these is a name of Didax that would
+# do, and the names of Didax that are spelled alike would mislead. Names are compared in lower case and without
+# underscores.
 _MODEL = "A model is a function of a tree of arrays, its parameters"
 _INSTEAD = {
     "adam": "An optimizer is a function of gradients and a state: write one with didax.tree.map, or use optax.",
     "batchnorm": "The running averages are arguments and results: loss(params, stats, x) with has_aux=True.",
     "cat": "Use didax.numpy.concatenate.",
     "crossentropy": "Write -(nn.one_hot(label, n) * nn.log_softmax(logits)).sum(-1).",
+    "defaultrng": "Make a key, key = didax.random.key(seed), and pass it to each draw.",
     "dropout": "Write numpy.where(random.bernoulli(key, keep, x.shape), x / keep, 0.0).",
     "embedding": "Index the table: table[tokens].",
     "fromnumpy": "Use didax.numpy.asarray.",
     "functional": "Activations are in didax.nn, convolutions and pooling in didax.lax, norms and losses a line each.",
+    "integers": "Use didax.random.randint(key, shape, minval, maxval).",
     "layernorm": "Use didax.nn.standardize, then multiply by the scale and add the bias.",
     "linear": f"{_MODEL}: write x @ w + b.",
     "load": "Use didax.checkpoints.restore for trees of arrays, or didax.numpy.load for files of NumPy.",
@@ -61,10 +64,17 @@ _INSTEAD = {
     "mseloss": "Write ((x - y) ** 2).mean().",
     "nograd": "Nothing is recorded outside of didax.grad; didax.lax.stop_gradient keeps a value out of a derivative.",
     "optim": "An optimizer is a function of gradients and a state: write one with didax.tree.map, or use optax.",
+    "rand": "Use didax.random.uniform(key, shape).",
+    "randn": "Use didax.random.normal(key, shape).",
+    "randomsample": "Use didax.random.uniform(key, shape).",
+    "randomstate": "Make a key, key = didax.random.key(seed), and pass it to each draw.",
+    "randperm": "Use didax.random.permutation(key, n).",
     "save": "Use didax.checkpoints.save for trees of arrays, or didax.numpy.save for one array.",
     "seed": "Make a key, key = didax.random.key(seed), and pass it to each draw.",
     "sequential": f"{_MODEL}: call one function after the other.",
+    "shuffle": "Use didax.random.permutation(key, x), which returns a new array.",
     "solveivp": "Use didax.experimental.ode.odeint, which takes f(y, t, *args).",
+    "standardnormal": "Use didax.random.normal(key, shape).",
     "tensor": "Use didax.numpy.array.",
     "variable": "Use didax.new_ref for a mutable array; parameters are plain arrays, which functions take and return.",
 }  # fmt: skip

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from didax.api.callbacks import check_two_calls, debug_callback
-from didax.core.errors import api_boundary, message
+from didax.core.errors import FormatKeyError, api_boundary, message
 
 
 @api_boundary
@@ -140,6 +140,11 @@ class _Checker(string.Formatter):
             rule = f"{self._caller} needs a value for each pair of braces."
             fix = "Pass it after the format string; {{}} shows braces as text."
             raise IndexError(message(rule, f"place: {{{key}}}, values: {len(args)}", fix=fix))
+        if isinstance(key, str) and key not in kwargs:
+            rule = f"{self._caller} needs a value for each name in braces."
+            facts = f"place: {{{key}}}, names given: {', '.join(kwargs) or 'none'}"
+            fix = f'Pass it: {self._caller}("{{{key}}}", {key}=...); {{{{}}}} shows braces as text.'
+            raise FormatKeyError(message(rule, facts, fix=fix))
         return super().get_value(key, args, kwargs)
 
     def format_field(self, value: Any, format_spec: str) -> str:

@@ -379,7 +379,7 @@ def fori_loop(
     differentiates. With traced bounds it is a `while_loop`, where reverse mode needs `max_steps` or `checkpoints`.
 
     Args:
-      lower, upper: integers without axes and of one dtype; `upper` is not reached.
+      lower, upper: integers without axes and of one dtype, or floats that are whole numbers; `upper` is not reached.
       body_fun: a function of the counter and the carry that returns the next carry.
       init_val: the carry to start from.
       unroll: as of `scan`, where the bounds are known.
@@ -395,6 +395,7 @@ def fori_loop(
     symbolic = is_symbolic(upper - lower) if {type(lower), type(upper)} <= {int, Dim} else False
     known_length = max_dim(upper - lower, 0) if symbolic else None
     lower, upper = [number(n, COUNT.dtype) if is_symbolic(n) else n for n in (lower, upper)]
+    lower, upper = _whole_bounds(lower, upper)
     counter = _counter_type(lower, upper)
     limit = _checked_count("fori_loop", "max_steps", max_steps, 0)
     checkpoints = _checked_count("fori_loop", "checkpoints", checkpoints, 1)
@@ -477,6 +478,26 @@ def _fori_in_python(steps: range, body_fun: Callable[[Any, Any], Any], x: Any) -
     for i in steps:
         x = body_fun(i, x)
     return pytree.map(as_array, x)
+
+
+def _whole_bounds(lower: Any, upper: Any) -> tuple[Any, Any]:
+    """Two floats that are known and whole are the integers that they equal, as in JAX; other bounds are themselves."""
+    start, stop = known_value(lower), known_value(upper)
+    types = [t for x in (start, stop) if (t := _type_of(x)) is not None and t.shape == ()]
+    if len(types) != 2 or types[0].dtype != types[1].dtype or dtypes.kind_of(types[0].dtype) != "f":
+        return lower, upper
+    start, stop = float(start), float(stop)  # type: ignore[arg-type] # they have types, so they are numbers
+    if not (start.is_integer() and stop.is_integer()):
+        # JAX takes 3.5 for 3 where it is known and for 4 where it is traced.
+        raise ValueError(
+            message(
+                "fori_loop counts in whole steps: floats that are known while tracing must be whole numbers.",
+                f"lower: {lower!r:.100}",
+                f"upper: {upper!r:.100}",
+                fix="Round them to integers: int(x), or math.ceil(x) to reach every number below x.",
+            )
+        )
+    return int(start), int(stop)
 
 
 def _counter_type(lower: Any, upper: Any) -> ShapedArray:

@@ -33,7 +33,7 @@ from didax.core.tracing import Tracer, known_value, set_current_trace
 from didax.core.value import Array
 from didax.numpy import indexing, joining, linear, manipulation, positions, reductions, selection, ufuncs
 from didax.numpy.promotion import DTypeLike, as_operand
-from didax.numpy.ufunc import binary_operator, reflected_operator, unary_operator
+from didax.numpy.ufunc import binary_operator, reflected_operator, to_other, unary_operator
 from didax.primitives.convert import bitcast_convert_type_p, copy_p
 from didax.primitives.elementwise.signs_and_parts import complex_
 from didax.primitives.shape import reshape
@@ -106,7 +106,7 @@ def _operator_of(function: Any) -> Any:
 
     def operator(self: Any, other: Any, modulus: Any = None) -> Any:
         try:
-            if modulus is not None or as_operand(other) is None:
+            if modulus is not None or (as_operand(other) is None and to_other(self, other)):
                 return NotImplemented
             return function(self, other)
         except Exception as error:
@@ -348,6 +348,7 @@ _FUNCTION = "Write what is computed as a function f, and differentiate it: didax
 _PLACE = "Use didax.device_put(x, device) for a device, x.astype(dtype) for a dtype."
 OF_TENSORS = {
     "add_": "Write x = x + y: arrays do not change.",
+    "append": "Write x = didax.numpy.append(x, values), or collect arrays in a list and stack them at the end.",
     "assign": "Write x = y, or x = x.at[i].set(v) for elements: arrays do not change.",
     "backward": _FUNCTION,
     "clone": "Use x.copy(), if at all: arrays do not change.",

@@ -90,7 +90,8 @@ def unpackbits(
     bits = reshape(bits, (*x.shape[:-1], x.shape[-1] * 8))
     if count is not None:
         length = bits.shape[-1]
-        wanted = operator.index(count) if count >= 0 else max(length + operator.index(count), 0)
+        wanted = operator.index(count)
+        wanted = wanted if wanted >= 0 else max(length + wanted, 0)
         bits = slice_axis(bits, 0, min(wanted, length), bits.ndim - 1)
         bits = pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, max(wanted - length, 0))])
     return moveaxis(bits, -1, dimension)

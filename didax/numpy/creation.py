@@ -553,14 +553,7 @@ def arange(
 
 def _static_number(name: str, argument: str, x: Any) -> Any:
     """Return a static number as a Python number; its errors name the function and the argument."""
-    if isinstance(x, Tracer) and x.ndim == 0 and known_value(x) is None:
-        is_integer = dtypes.is_integer(x.dtype)
-        rule = f"{argument} of {name} says how long the result is: it must be known while tracing."
-        fix = (
-            "Compute it from x.shape, or make the argument static (static_argnums or static_argnames of jit)."
-        )
-        error = TracerIntegerConversionError if is_integer else ConcretizationTypeError
-        raise error(message(rule, *x.facts(), fix=fix))
+    check_known_length(name, argument, x)
     if isinstance(x, Tracer) and x.ndim == 0:
         number: Any = known_value(x) if argument == "stop" else x  # a stop decides only the length
         return operator.index(number) if dtypes.is_integer(x.dtype) else float(number)
@@ -572,6 +565,18 @@ def _static_number(name: str, argument: str, x: Any) -> Any:
     rule = f"{name} takes numbers, which say where the result starts and stops, and by which steps."
     facts = f"{argument}: {x!r:.100} of type {type(x).__name__}"
     raise ArgumentError(message(rule, facts, fix="Pass numbers."))
+
+
+def check_known_length(name: str, argument: str, x: Any) -> None:
+    """Refuse a traced number that says how long a result is."""
+    if isinstance(x, Tracer) and x.ndim == 0 and known_value(x) is None:
+        is_integer = dtypes.is_integer(x.dtype)
+        rule = f"{argument} of {name} says how long the result is: it must be known while tracing."
+        fix = (
+            "Compute it from x.shape, or make the argument static (static_argnums or static_argnames of jit)."
+        )
+        error = TracerIntegerConversionError if is_integer else ConcretizationTypeError
+        raise error(message(rule, *x.facts(), fix=fix))
 
 
 def _integer_range(dtype: np.dtype[Any], start: int, stop: int, step: int) -> Array:

@@ -158,10 +158,10 @@ def _along_several_axes(name: str, kind: FftType, a: Any, s: Any, axes: Any, nor
 
 
 def _along_two_axes(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) -> Array:
-    if len(axes) != 2:
-        raise ValueError(
-            message(f"{name} transforms two axes.", f"axes: {axes}", fix=f"Use {name[:-1]}n for any number.")
-        )
+    if not hasattr(axes, "__len__") or len(axes) != 2:
+        error = ValueError if hasattr(axes, "__len__") else TypeError
+        fix = f"Use {name[:-1]}n for any number; leave axes out for the last two."
+        raise error(message(f"{name} transforms two axes.", f"axes: {axes}", fix=fix))
     return _along_several_axes(name, kind, a, s, axes, norm)
 
 

@@ -30,6 +30,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.device_types import loosened
 from didax.core.dims import as_length, is_symbolic, max_dim
 from didax.core.errors import api_boundary, message
+from didax.core.missing_names import AdvisingAttributeError
 from didax.core.source import is_internal
 from didax.core.tracing import Tracer
 from didax.core.value import Array
@@ -567,8 +568,25 @@ class _IndexUpdateHelper:
         fix = "Write x.at[i].set(v), with brackets."
         raise TypeError(message("An index stands in brackets after `at`.", facts, fix=fix))
 
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        raise _no_assignment(self.array)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_") or not hasattr(_IndexUpdateRef, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        fix = f"Write x.at[i].{name}(...), with an index in brackets; x.at[...] means all elements."
+        rule = "An index stands in brackets after `at`."
+        raise AdvisingAttributeError(message(rule, f"array: {self.array.aval}, attribute: {name}", fix=fix))
+
     def __repr__(self) -> str:
         return f"_IndexUpdateHelper({self.array!r})"
+
+
+def _no_assignment(array: Array) -> TypeError:
+    fix = "Write x = x.at[i].set(v), which gives a changed array (.add, .multiply, .max likewise)."
+    return TypeError(
+        message("Arrays are immutable: `at` takes no assignment.", f"array: {array.aval}", fix=fix)
+    )
 
 
 def _updater(name: str, summary: str, example: str, result: str) -> Callable[..., Array]:
@@ -626,6 +644,25 @@ class _IndexUpdateRef:
 
     def __repr__(self) -> str:
         return f"_IndexUpdateRef({self.array!r}, {self.index!r})"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_") or name in self.__slots__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        methods = [
+            x
+            for x in dir(_IndexUpdateRef)
+            if not x.startswith("_") and x not in ("array", "index", "loosened")
+        ]
+        fix = f"Use one of {', '.join(methods)}."
+        raise AdvisingAttributeError(
+            message(f"x.at[i] has no method {name}.", f"array: {self.array.aval}", fix=fix)
+        )
+
+    def _assigned(self, value: Any) -> NoReturn:
+        raise _no_assignment(self.array)
+
+    __iadd__ = __isub__ = __imul__ = __itruediv__ = __ifloordiv__ = __imod__ = __ipow__ = _assigned
+    __iand__ = __ior__ = __ixor__ = __ilshift__ = __irshift__ = __imatmul__ = _assigned
 
     def loosened(self) -> _IndexUpdateRef:
         """The same of an array whose type says nothing of explicit mesh axes."""

@@ -20,6 +20,7 @@ from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.dims import evaluate, variables
 from didax.core.errors import ArgumentError, message
+from didax.core.rule_types import shown
 from didax.core.value import Array
 from didax.lax.dot import PrecisionLike, dot_general
 from didax.numpy import ufuncs
@@ -438,8 +439,8 @@ def einsum(
     Array([ 3, 14], dtype=int32)
     """
     no_out("einsum", out)
-    text, arrays = _parse_einsum(subscripts, operands)
-    steps = _steps_or_explain(text, arrays, optimize)
+    text, arrays, letters = _parse_einsum(subscripts, operands)
+    steps = _steps_or_explain(text, arrays, letters, optimize)
     pending = [as_array("einsum", x) for x in promote_dtypes("einsum", *arrays)]
     stated = preferred_element_type
     if stated is None and _dot_general is not dot_general:
@@ -452,35 +453,60 @@ def einsum(
     return result if preferred_element_type is None else cast(result, dtypes.dtype(preferred_element_type))
 
 
-def _parse_einsum(subscripts: Any, operands: Sequence[Any]) -> tuple[str, list[Array]]:
+def _parse_einsum(subscripts: Any, operands: Sequence[Any]) -> tuple[str, list[Array], dict[Any, str]]:
+    """The subscripts as one text, the operands, and the letters that stand for labels of the caller's."""
     if isinstance(subscripts, str):
-        return subscripts.replace(" ", ""), [as_array("einsum", x, i) for i, x in enumerate(operands)]
-    from opt_einsum.parser import convert_interleaved_input
+        return subscripts.replace(" ", ""), [as_array("einsum", x, i) for i, x in enumerate(operands)], {}
+    given = [subscripts, *operands]
+    count = len(given) // 2
+    arrays, labels = given[: 2 * count : 2], given[1 : 2 * count : 2]
+    output = given[2 * count :]
+    wrong = [x for x in (*labels, *output) if not isinstance(x, list | tuple)]
+    if wrong or not count:
+        rule = "einsum takes labels as one text, or as a list of integers after each operand."
+        facts = f"arguments: {', '.join(map(shown, given))}"
+        fix = "Write the labels as in 'ij,jk->ik', or as in einsum(a, [0, 1], b, [1, 2], [0, 2])."
+        raise ArgumentError(message(rule, facts, fix=fix))
+    letters = _letters(labels)
+    for i in [i for part in output for i in part if i is not Ellipsis and i not in letters]:
+        facts = (
+            f"label of the result: {i!r}, labels of the operands: {', '.join(map(repr, letters)) or 'none'}"
+        )
+        rule, fix = "einsum takes the labels of its result from its operands.", "Change the last list."
+        raise ArgumentError(message(rule, facts, fix=fix))
+    texts = ["".join(["..." if i is Ellipsis else letters[i] for i in part]) for part in labels + output]
+    text = "->".join([",".join(texts[:count]), *texts[count:]])
+    return text, [as_array("einsum", x, 2 * i) for i, x in enumerate(arrays)], letters
+
+
+def _letters(labels: Sequence[Any]) -> dict[Any, str]:
+    """A letter for each label: without a list for the result, its axes are in the order of the labels."""
+    from opt_einsum.parser import get_symbol
 
     try:
-        text, arrays = convert_interleaved_input((subscripts, *operands))
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        rule = "einsum takes labels as one text, or as a list of integers after each operand."
-        facts = f"arguments: {subscripts!r:.100}, {', '.join([f'{x!r:.100}' for x in operands])}"
-        raise ArgumentError(message(rule, facts, fix="Write the labels as in 'ij,jk->ik'.")) from None
-    return text, [as_array("einsum", x, i) for i, x in enumerate(arrays)]
+        known = sorted({i for part in labels for i in part if i is not Ellipsis})
+    except TypeError:
+        rule = "einsum sorts labels that are no text: they are hashable, and can be compared."
+        facts = f"labels: {', '.join(map(shown, labels))}"
+        raise ArgumentError(message(rule, facts, fix="Label the axes with integers.")) from None
+    return {label: get_symbol(i) for i, label in enumerate(known)}
 
 
-def _steps_or_explain(text: str, arrays: Sequence[Array], optimize: Any) -> tuple[_Step, ...]:
+def _steps_or_explain(
+    text: str, arrays: Sequence[Array], letters: dict[Any, str], optimize: Any
+) -> tuple[_Step, ...]:
     chosen = "auto" if optimize is True else optimize
     chosen = tuple(chosen) if isinstance(chosen, list) else chosen
     try:
         return _einsum_steps(text, tuple([x.shape for x in arrays]), chosen)
     except (ValueError, KeyError, IndexError) as error:
-        shown = ", ".join([str(x.aval) for x in arrays])
-        fix = f"Check the labels: {error}"
-        raise ValueError(
-            message(
-                "einsum takes a label for each axis of each operand.",
-                f"subscripts: {text!r}, operands: {shown}",
-                fix=fix,
+        facts = [f"subscripts: {text!r}, operands: {', '.join([str(x.aval) for x in arrays])}"]
+        if letters:
+            facts.append(
+                "letters: " + ", ".join([f"{name} for {label!r}" for label, name in letters.items()])
             )
-        ) from None
+        rule = "einsum takes a label for each axis of each operand."
+        raise ValueError(message(rule, *facts, fix=f"Check the labels: {error}")) from None
 
 
 def _einsum_step(step: _Step, operands: Sequence[Array], *how: Any) -> Array:
@@ -572,5 +598,5 @@ def einsum_path(subscripts: str, /, *operands: ArrayLike, optimize: Any = "auto"
     """
     import opt_einsum
 
-    text, arrays = _parse_einsum(subscripts, operands)
+    text, arrays, _ = _parse_einsum(subscripts, operands)
     return opt_einsum.contract_path(text, *[x.shape for x in arrays], shapes=True, optimize=optimize)

@@ -146,9 +146,10 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     return _in_triangle(n, k, m, lower=False)
 
 
-def _in_triangle(n: Any, k: int, m: Any, lower: bool) -> tuple[Array, Array]:
+def _in_triangle(n: Any, k: Any, m: Any, lower: bool) -> tuple[Array, Array]:
     """`tril_indices`, or `triu_indices`; of a matrix of any size if it is square: the positions have to be counted."""
     if not is_symbolic(n) and not is_symbolic(m):
+        n, k, m = [x if x is None else operator.index(x) for x in (n, k, m)]
         rows, columns = (np.tril_indices if lower else np.triu_indices)(n, k=k, m=m)
         return from_numpy(rows), from_numpy(columns)
     if m not in (None, n):

@@ -555,6 +555,10 @@ def where(
     """
     if x is None and y is None:
         return nonzero(condition, size=size, fill_value=fill_value)
+    if x is None or y is None:
+        facts = f"condition: {as_array('where', condition).aval}, {'x' if x is None else 'y'}: None"
+        fix = "Pass the values for both, or the condition alone for its positions."
+        raise ArgumentError(message("where takes both x and y, or neither.", facts, fix=fix))
     if size is not None or fill_value is not None:
         raise ValueError(
             message(

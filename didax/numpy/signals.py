@@ -17,14 +17,14 @@ from didax.api.results import array_function
 from didax.api.whole_functions import evaluated_whole
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
-from didax.core.dims import is_symbolic, max_dim, may_exceed, min_dim
+from didax.core.dims import as_length, is_symbolic, max_dim, may_exceed, min_dim
 from didax.core.errors import message
 from didax.core.value import Array
 from didax.lax.convolution import conv_general_dilated
 from didax.lax.dot import PrecisionLike
 from didax.lax.slicing import dynamic_slice
 from didax.numpy import ufuncs
-from didax.numpy.creation import arange, ones
+from didax.numpy.creation import arange, check_known_length, ones
 from didax.numpy.joining import concatenate
 from didax.numpy.manipulation import flip, ravel
 from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, as_array_of, broadcast, promote_dtypes
@@ -328,8 +328,20 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | No
 # --- windows ------------------------------------------------------------------------------------------------
 
 
-def _cosines(M: int, *weights: float) -> Array:
+def _samples(name: str, M: Any) -> Any:
+    """The number of samples of a window."""
+    check_known_length(name, "M", M)
+    if isinstance(M, float) and M.is_integer():
+        return int(M)
+    if not hasattr(M, "__index__") or getattr(M, "ndim", 0):
+        facts = f"M: {M!r:.100} of type {type(M).__name__}"
+        raise TypeError(message(f"{name} takes a number of samples.", facts, fix="Pass an integer."))
+    return as_length(M)
+
+
+def _cosines(name: str, M: int, *weights: float) -> Array:
     """Return Σ weights[k] cos(2πkn / (M - 1)), with alternating signs."""
+    M = _samples(name, M)
     if M <= 1:
         return ones(max(M, 0))
     turn = arange(M, dtype=dtypes.default_dtype("f")) * (2 * math.pi / (M - 1))
@@ -346,7 +358,7 @@ def hamming(M: int) -> Array:
     >>> dnp.hamming(3).round(2)
     Array([0.08, 1.  , 0.08], dtype=float32)
     """
-    return _cosines(M, 0.54, 0.46)
+    return _cosines("hamming", M, 0.54, 0.46)
 
 
 @evaluated_whole
@@ -358,7 +370,7 @@ def hanning(M: int) -> Array:
     >>> dnp.hanning(3)
     Array([0., 1., 0.], dtype=float32)
     """
-    return _cosines(M, 0.5, 0.5)
+    return _cosines("hanning", M, 0.5, 0.5)
 
 
 @evaluated_whole
@@ -370,7 +382,7 @@ def blackman(M: int) -> Array:
     >>> dnp.abs(dnp.blackman(3)).round(3)
     Array([0., 1., 0.], dtype=float32)
     """
-    return _cosines(M, 0.42, 0.5, 0.08)
+    return _cosines("blackman", M, 0.42, 0.5, 0.08)
 
 
 @evaluated_whole
@@ -382,6 +394,7 @@ def kaiser(M: int, beta: ArrayLike) -> Array:
     >>> dnp.kaiser(3, 0)
     Array([1., 1., 1.], dtype=float32)
     """
+    M = _samples("kaiser", M)
     if M <= 1:
         return ones(max(M, 0))
     shape = as_array("kaiser", beta, "beta")
@@ -398,6 +411,7 @@ def bartlett(M: int) -> Array:
     >>> dnp.bartlett(3)
     Array([0., 1., 0.], dtype=float32)
     """
+    M = _samples("bartlett", M)
     if M <= 1:
         return ones(max(M, 0))
     n = arange(M, dtype=dtypes.default_dtype("f"))

@@ -85,8 +85,12 @@ def histogram_bin_edges(
     dtype = inexact(x.dtype, False)[0]
     if edges.ndim == 1:
         return cast(edges, dtype)
+    count = operator.index(bins)  # type: ignore[arg-type]
+    if count < 1:
+        rule, fix = "A histogram has one bin or more.", "Pass a positive number, or the edges."
+        raise ValueError(message(rule, f"bins: {count}", fix=fix))
     low, high = _limits(x, range, dtype)
-    return linspace(low, high, operator.index(bins) + 1, dtype=dtype)  # type: ignore[arg-type]
+    return linspace(low, high, count + 1, dtype=dtype)
 
 
 def _limits(x: Array, range: Any, dtype: np.dtype[Any]) -> tuple[Array, Array]:

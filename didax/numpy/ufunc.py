@@ -273,10 +273,22 @@ def identity(x: Any) -> Any:
     return x
 
 
+_CONTAINERS = (list, tuple, set, dict)
+
+
+def to_other(x: Array, other: Any, name: str = "") -> bool:
+    """Whether an operator of `x` leaves to the other value, which is no operand, what is computed.
+
+    Not to Python's containers, which would compare as unequal: the function refuses them. But `[0] * n` repeats a list.
+    """
+    repeats = name in ("__mul__", "__rmul__") and not x.ndim and dtypes.is_integer(x.dtype)
+    return type(other) not in _CONTAINERS or (repeats and type(other) in (list, tuple))
+
+
 def binary_operator(function: ufunc, name: str) -> Callable[[Any, Any], Any]:
     """Make the array method `name` (`__add__`): it returns `function(self, other)`.
 
-    NotImplemented where `other` is no operand.
+    NotImplemented where `other` is no operand and may know what to do.
     """
     plans, state, plan = function.plans, config.state, function.plan
 
@@ -284,7 +296,7 @@ def binary_operator(function: ufunc, name: str) -> Callable[[Any, Any], Any]:
         try:
             found = plans.get((state(), self.aval, other.aval if isinstance(other, Array) else type(other)))
             if found is None:
-                if as_operand(other) is None:
+                if as_operand(other) is None and to_other(self, other, name):
                     return NotImplemented
                 found = plan((self, other))
             return found(self, other)
@@ -298,12 +310,12 @@ def binary_operator(function: ufunc, name: str) -> Callable[[Any, Any], Any]:
 def reflected_operator(function: ufunc, name: str) -> Callable[[Any, Any], Any]:
     """Make the array method `name` (`__radd__`): it returns `function(other, self)`.
 
-    NotImplemented where `other` is no operand.
+    NotImplemented where `other` is no operand and may know what to do.
     """
 
     def operator(self: Any, other: Any) -> Any:
         try:
-            if as_operand(other) is None:
+            if as_operand(other) is None and to_other(self, other, name):
                 return NotImplemented
             return function.plan((other, self))(other, self)
         except Exception as error:

@@ -545,10 +545,13 @@ def common_device(args: Sequence[Any]) -> Any:
     for x in args:
         if isinstance(x, ConcreteArray) and x.committed and x.place != place:
             if place is not None:
+                placed = [y for y in args if isinstance(y, ConcreteArray) and y.committed]
+                first = next(y for y in placed if y.place == place)
                 raise ValueError(
                     message(
                         "The arguments of a compiled function must be on the same devices.",
                         f"devices: {place}, {x.place}",
+                        f"arrays there: {first.aval}, {x.aval}",
                         fix="Move them with didax.device_put.",
                     )
                 )

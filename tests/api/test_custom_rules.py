@@ -1204,3 +1204,74 @@ def test_a_jvp_rule_may_push_primals_and_tangents_through_one_jitted_call() -> N
     wanted = dx.grad(lambda a: slope(a).sum())(a)
     for g in (f, dx.jit(f)):
         np.testing.assert_allclose(dx.grad(lambda a, g=g: g(a).sum())(a), wanted, atol=1e-6)
+
+
+# --- Rules that take other arguments ------------------------------------------------------------------------
+
+
+def _with_rules(decorate: Any, *rules: Any) -> Any:
+    f = decorate(lambda x, y: x * y)
+    (f.defjvp if len(rules) == 1 else f.defvjp)(*rules)
+    return f
+
+
+@pytest.mark.parametrize(
+    ("misuse", "text"),
+    [
+        (
+            lambda: dx.grad(_with_rules(dx.custom_vjp, lambda x: (x, x), lambda r, g: (g, g)))(1.0, 2.0),
+            r"The fwd rule .*\n  rule: <lambda> .*, which takes \(x\); it got 2\nWrite it as fwd\(\*args\)",
+        ),
+        (
+            lambda: dx.grad(_with_rules(dx.custom_vjp, lambda x, y: (x, x), lambda g: (g, g)))(1.0, 2.0),
+            r"The bwd rule .*which takes \(g\); it got 2\nWrite it as bwd\(\*nondiff, residuals, cotangent\)",
+        ),
+        (
+            lambda: dx.jvp(_with_rules(dx.custom_jvp, lambda p: (p, p)), (1.0, 2.0), (1.0, 1.0)),
+            r"The jvp rule .*which takes \(p\); it got 2\nWrite it as jvp\(\*nondiff, primals, tangents\)",
+        ),
+        (
+            lambda: dx.grad(_by_argument(lambda t: t, None))(1.0, 2.0),
+            r"The argument's rule .*which takes \(t\); it got 4\nWrite it as rule\(tangent, result, \*args\)",
+        ),
+        (
+            lambda: dx.grad(_by_argument(None))(1.0, 2.0),
+            r"a rule for each argument.*rules: 1, arguments: 2\nPass None",
+        ),
+        (
+            lambda: dx.vmap(_mapped(lambda n, batched: (n, batched)))(dnp.ones(2)),
+            r"The vmap rule .*; it got 3\nWrite it as vmap\(axis_size, in_batched, \*args\)",
+        ),
+    ],
+    ids=["fwd", "bwd", "jvp", "argument", "count", "vmap"],
+)
+def test_a_rule_that_takes_other_arguments(misuse: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=f"(?s){text}"):
+        misuse()
+
+
+def _by_argument(*rules: Any) -> Any:
+    f = dx.custom_jvp(lambda x, y: x * y)
+    f.defjvps(*rules)
+    return f
+
+
+def _mapped(rule: Any) -> Any:
+    f = dx.custom_batching.custom_vmap(lambda x: x)
+    f.def_vmap(rule)
+    return f
+
+
+def test_what_a_rule_itself_raises_stays() -> None:
+    def bwd(res: Any, ct: Any) -> Any:
+        return res + None
+
+    with pytest.raises(TypeError, match=r"^unsupported operand type\(s\) for \+: 'Array' and 'NoneType'"):
+        dx.grad(_with_rules(dx.custom_vjp, lambda x, y: (x, x), bwd))(1.0, 2.0)
+
+
+def test_a_rule_of_the_other_decorator() -> None:
+    with pytest.raises(
+        AttributeError, match=r"(?s)A custom_vjp has no attribute 'defjvp'.*Define its rule by f.defvjp"
+    ):
+        dx.custom_vjp(lambda x: x).defjvp  # type: ignore[attr-defined]  # noqa: B018

@@ -446,8 +446,10 @@ def test_random_keys_have_the_same_bits_in_any_sharding() -> None:
         (lambda m: dx.jit(lambda x: x, out_shardings=NamedSharding(m.update(devices=m.devices[::-1]), P("a")))(dx.device_put(np.ones(8), NamedSharding(m, P("a")))), ValueError, "same devices, in the same order"),
         (lambda m: dx.jit(lambda x, y: (x, y), in_shardings=(NamedSharding(m.update(devices=m.devices[::-1]), P("a")), NamedSharding(m, P("a"))))(np.ones(8), np.ones(8)), ValueError, "same devices, in the same order"),
         (lambda m: dx.device_put(np.ones(8), dx.devices()[1]) + dx.device_put(np.ones(8), NamedSharding(m, P("a"))), ValueError, "same devices"),
+        (lambda m: dx.jit(dnp.add)(dx.device_put(np.ones(8, np.int32), dx.devices()[1]), dx.device_put(np.ones(1, np.int8), dx.devices()[2])), ValueError, "devices: cpu:1, cpu:2\n  arrays there: int32[8], int8[1]\n"),
+        (lambda m: dx.device_put(np.ones(8), m), TypeError, "takes a device, or a sharding, which says how several devices share an array.\n  device: Mesh("),
     ],
-    ids=range(23),
+    ids=range(25),
 )  # fmt: skip
 def test_errors_name_the_rule_and_the_numbers(bad, error, says) -> None:
     with pytest.raises(error) as caught:
