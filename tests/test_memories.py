@@ -311,3 +311,11 @@ def test_calls_on_one_device_are_as_short_when_other_arrays_lie_in_host_memory()
     before = [f(x) is None or f(x) is None or python_calls(f, x), python_calls(lambda: x + 1)]
     on_host()
     assert [python_calls(f, x), python_calls(lambda: x + 1)] == before
+
+
+def test_a_sharding_of_one_device_is_its_own_copy() -> None:
+    """Trees that are copied, as states of training are, hold shardings; a pickle could not name the device."""
+    for place in (SingleDeviceSharding(dx.devices()[0]), dnp.ones(2).sharding):
+        assert copy.copy(place) is place and copy.deepcopy({"at": place})["at"] is place
+        with pytest.raises(TypeError, match=r"bound to a device[^\n]*\n  sharding: Single.*\n.*position"):
+            pickle.dumps(place)

@@ -115,6 +115,18 @@ class SingleDeviceSharding(xe.SingleDeviceSharding):
     addressable_devices = device_set
     num_devices = 1
 
+    def __copy__(self) -> SingleDeviceSharding:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> SingleDeviceSharding:
+        return self
+
+    def __reduce__(self) -> Any:
+        rule = "A sharding is bound to a device of this process."
+        raise TypeError(
+            message(rule, f"sharding: {self!r}", fix="Pickle the position of its device instead.")
+        )
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, SingleDeviceSharding)
