@@ -107,7 +107,7 @@ class JitFunction(RepeatedCalls[P, R], Remembering, FunctionObject):
             if key_reuse_is_on():
                 summarise(staged.jaxpr)  # which reports the keys that the function itself uses twice
             donated = self._donated.of_leaves(args, kwargs)
-            found = Specialization(staged, of_values, flat, donated, self._settings)
+            found = Specialization(staged, of_values, flat, donated, self._settings, names)
             # See Note [What a program was staged under]
             if not found.captures_tracers and config.state() is state:
                 self._cache.add(exact_key(signature), found)

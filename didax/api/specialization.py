@@ -64,6 +64,7 @@ class Specialization(Results):
         function: FlatFunction | LaidOut,
         donated: Sequence[bool],
         settings: JitSettings,
+        names: Sequence[str],
     ):
         super().__init__(function.out_tree, None)
         self.jaxpr = staged.jaxpr
@@ -77,8 +78,11 @@ class Specialization(Results):
             asked_results: Sequence[NamedSharding | None] = ()
             if isinstance(function, LaidOut):
                 asked, asked_results = function.asked, function.of_results
-            if asked and refs is not None:
-                asked = [*[None] * (len(self.captured) - refs.num_constants), *asked]
+            names = [f"argument {name}" for name in names]
+            if refs is not None:
+                num_refs = len(self.captured) - refs.num_constants
+                asked = [*[None] * num_refs, *asked] if asked else ()
+                names = [*["a captured Ref"] * num_refs, *names]
             self.program = Program(
                 with_index_checks(self.jaxpr),
                 constants,
@@ -89,6 +93,7 @@ class Specialization(Results):
                 replaced=() if refs is None else refs.written,
                 asked=asked,
                 asked_results=asked_results,
+                names=names,
             )
 
     @property

@@ -89,7 +89,7 @@ def run_uncompiled(program: Program, args: Sequence[Any]) -> list[Any] | None:
     captured, arguments = args[: program.num_captured], args[program.num_captured :]
     if True in donated and not known.calls:
         program.warn_of_unusable_donations()
-    donation.check(arguments, donated, captured)
+    donation.check(arguments, donated, captured, program.names)
     budget = float("inf") if known.cost.calls_python else max(known.cost.compiling, known.cost.evaluating)
     try:
         outs = evaluate(program.jaxpr, args, Budget(budget))

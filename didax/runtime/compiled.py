@@ -87,6 +87,7 @@ class Program:
       in_background: calls do not wait until it is compiled (`background.py`); None: as the option says.
       asked: for each argument, how it has to lie on devices; None leaves it where it is.
       asked_results: how the last results lie, as the function's equations say too; for callers who inspect the program.
+      names: what errors call the arguments; without them they are numbered.
       is_operation: it is one eager operation, whose caller checks the results where options ask for it.
     """
 
@@ -107,6 +108,7 @@ class Program:
         "jaxpr",
         "kept",
         "key_flow",
+        "names",
         "num_arguments",
         "options",
         "uncompiled",
@@ -127,6 +129,7 @@ class Program:
         in_background: bool | None = None,
         asked: Sequence[Asked | None] = (),
         asked_results: Sequence[NamedSharding | None] = (),
+        names: Sequence[str] = (),
         is_operation: bool = False,
     ):
         if config.state().inspects_values:
@@ -144,6 +147,7 @@ class Program:
         self._replaced = {new_position[i]: out for out, i in enumerate(replaced) if i in new_position}
         self.jaxpr = jaxpr
         self.donated = tuple(compress(donated, needs))  # for each argument that is used
+        self.names = tuple(compress(names, needs))  # what errors call them
         # None: all are used.
         self.kept = None if all(needs) else [i for i, needed in enumerate(needs) if needed]
         self.options = options
@@ -412,7 +416,7 @@ class Program:
             if True in self.donated:
                 donation.detach(args, self.donated)
                 if partition is not None:
-                    donation.refuse_twice(args, self.donated, self._constants)
+                    donation.refuse_twice(args, self.donated, self._constants, self.names)
             if partition is not None:
                 buffers = buffers_for(executable.in_shardings, [*self._constants, *args])
             else:
@@ -421,7 +425,8 @@ class Program:
                     buffers = [x.device_buffer(device) for x in self._constants] + buffers
             outs = executable.run(buffers)
         except Exception as error:
-            if (explained := donation.explain(error, args, self.donated, self._constants)) is error:
+            explained = donation.explain(error, args, self.donated, self._constants, self.names)
+            if explained is error:
                 raise
             raise explained from None
         if True in self.donated:
@@ -445,7 +450,7 @@ class Program:
 
     def explained(self, error: Exception, args: Sequence[Any]) -> Exception:
         """What to raise for an error of a run with these arguments, all of which are given."""
-        return donation.explain(error, self._used(args), self.donated, self._constants)
+        return donation.explain(error, self._used(args), self.donated, self._constants, self.names)
 
     def _with_float0(self, results: list[Any]) -> list[Any]:
         for i in self._float0:

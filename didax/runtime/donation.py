@@ -76,15 +76,19 @@ def _bytes(aval: ShapedArray) -> int:
     return aval.physical.size * aval.physical.dtype.itemsize
 
 
-def check(args: Sequence[Any], donated: Sequence[bool], captured: Sequence[Any]) -> None:
+def check(
+    args: Sequence[Any], donated: Sequence[bool], captured: Sequence[Any], names: Sequence[str] = ()
+) -> None:
     """Raise what a compiled program raises for arrays that are gone, or donated in one place and needed in another."""
     if any(isinstance(x, ConcreteArray) and x.is_deleted() for x in args):
-        raise explain(RuntimeError("deleted"), args, donated)
+        raise explain(RuntimeError("deleted"), args, donated, names=names)
     if True in donated:
-        refuse_twice(args, donated, captured)
+        refuse_twice(args, donated, captured, names)
 
 
-def refuse_twice(args: Sequence[Any], donated: Sequence[bool], captured: Sequence[Any]) -> None:
+def refuse_twice(
+    args: Sequence[Any], donated: Sequence[bool], captured: Sequence[Any], names: Sequence[str] = ()
+) -> None:
     """RuntimeError where an array is donated in one place, and passed in another or captured.
 
     On one device XLA raises an error itself. A program on several devices would end the process.
@@ -94,14 +98,19 @@ def refuse_twice(args: Sequence[Any], donated: Sequence[bool], captured: Sequenc
     if len(set(buffers)) == len(buffers):
         return
     raised = RuntimeError("same buffer twice")
-    if (explained := explain(raised, args, donated, captured)) is not raised:
+    if (explained := explain(raised, args, donated, captured, names)) is not raised:
         raise explained
 
 
 def explain(
-    error: Exception, args: Sequence[Any], donated: Sequence[bool], captured: Sequence[Any] = ()
+    error: Exception,
+    args: Sequence[Any],
+    donated: Sequence[bool],
+    captured: Sequence[Any] = (),
+    names: Sequence[str] = (),
 ) -> Exception:
     """The error to raise for one of PJRT's: ours where it is about a donated or deleted buffer, else the same."""
+    names = names or [f"array {i}" for i in range(len(args))]
     text = str(error) if isinstance(error, RuntimeError) else ""  # what a callback raised may have no text
     if "same call" in text or "same buffer twice" in text:
         for i, x in enumerate(args):
@@ -109,7 +118,7 @@ def explain(
                 return RuntimeError(
                     message(
                         "A donated array is also one that the compiled function captured.",
-                        f"array {i}: {x.aval}",
+                        f"{names[i]}: {x.aval}",
                         fix="Pass a copy (x.copy()), do not donate it, or make what is captured an argument.",
                     )
                 )
@@ -118,7 +127,7 @@ def explain(
                 return RuntimeError(
                     message(
                         "A donated array was passed to a compiled function twice.",
-                        f"arrays {i} and {j}: {x.aval}",
+                        f"{names[i]} and {names[j]}: {x.aval}",
                         fix="Pass a copy in one place (x.copy()), or do not donate it.",
                     )
                 )
@@ -127,7 +136,7 @@ def explain(
             return RuntimeError(
                 message(
                     "A donated or deleted array was passed to a compiled function.",
-                    f"array {i}: {x.aval}",
+                    f"{names[i]}: {x.aval}",
                     fix="Use the result of the call it was donated to, or do not donate it.",
                 )
             )

@@ -285,7 +285,7 @@ def test_donated_in_one_place_and_passed_in_another():
     x = dnp.ones(3) + 1
     with pytest.raises(RuntimeError, match="twice"):
         in_background(lambda x, y: x + y, donate_argnums=0)(x, x)
-    with pytest.raises(RuntimeError, match=r"also one that the compiled function captured(.|\n)*array 0"):
+    with pytest.raises(RuntimeError, match=r"also one that the compiled function captured\.\n  argument y: "):
         in_background(lambda y: y + x, donate_argnums=0)(x)
 
 

@@ -991,10 +991,26 @@ def test_an_array_donated_and_passed_twice_is_an_error_that_says_so(numbers, siz
     f = dx.jit(lambda x, y, z: (x + y * z, y - z), donate_argnums=numbers)
     x = dnp.arange(float(size))
     with pytest.raises(
-        RuntimeError, match=r"passed to a compiled function twice(.|\n)*arrays 0 and 1(.|\n)*x.copy\(\)"
+        RuntimeError,
+        match=r"passed to a compiled function twice\.\n  argument x and argument y: (.|\n)*x.copy\(\)",
     ):
         f(x, x, 1.0)
     np.testing.assert_array_equal(f(x.copy(), x.copy(), 1.0)[0][1:3], [2, 4])
+
+
+def test_errors_name_the_argument_that_was_donated_before():
+    """By its place in the user's call, also where other arguments are not used, or are Refs."""
+
+    @functools.partial(dx.jit, donate_argnums=1, donate_argnames="k")
+    def f(unused, state, ref, *, k):
+        ref[...] += k
+        return {"w": state["w"] + 1, "k": 2 * k}
+
+    ref, state, k = dx.new_ref(dnp.zeros(3)), {"w": dnp.ones(3)}, dnp.ones(3)
+    f(0, state, ref, k=k)
+    for given, name in [((state, dnp.ones(3)), r"state\['w'\]"), (({"w": dnp.ones(3)}, k), "k")]:
+        with pytest.raises(RuntimeError, match=rf"donated or deleted.*\n  argument {name}: float32\[3\]\n"):
+            f(0, given[0], ref, k=given[1])
 
 
 def test_donation_with_static_arguments_takes_the_right_one():
