@@ -395,7 +395,9 @@ def same_draws(loaded: export.Exported, key: Any) -> None:
             dx.random.normal(fresh)
 
 
-@pytest.mark.parametrize("impl", ["threefry2x32", "rbg", "unsafe_rbg"])
+@pytest.mark.parametrize(
+    "impl", ["threefry2x32", "rbg", "unsafe_rbg", "threefry4x32", "philox2x32", "philox4x32"]
+)
 def test_keys_are_arguments_and_results(impl: str) -> None:
     key, x = dx.random.key(3, impl=impl), dx.ShapeDtypeStruct((3,), "float32")
     same_draws(export.deserialize(export.export(dx.jit(draws))(key, x).serialize(vjp_order=1)), key)

@@ -85,7 +85,7 @@ def default_matmul_precision(new_val: str) -> config.override:
 
 
 def default_prng_impl(new_val: str) -> config.override:
-    """Inside the block, keys are made with the implementation 'threefry2x32', 'rbg' or 'unsafe_rbg'.
+    """Inside the block, keys are made with another implementation, by its name as for `random.key`.
 
     >>> import didax as dx
     >>> with dx.default_prng_impl("rbg"):

@@ -67,7 +67,9 @@ CHOICES = {
     "numpy_rank_promotion": ("allow", "warn", "raise"),
     "traceback_filtering": ("on", "off", "tracebackhide", "remove_frames"),
     "default_matmul_precision": ("default", "high", "highest", "F64_F64_F64"),
-    "default_prng_impl": ("threefry2x32", "rbg", "unsafe_rbg"),
+    "default_prng_impl": (
+        *("threefry2x32", "rbg", "unsafe_rbg", "threefry4x32", "philox2x32", "philox4x32"),
+    ),
     "optimize_loops": ("auto", "off"),
     "debug_key_reuse": ("off", "warn", "error"),
     "debug_nans": ("off", "on", "outputs"),

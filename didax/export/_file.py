@@ -19,8 +19,7 @@ from didax.core.avals import ShapedArray
 from didax.core.dims import parse_dims
 from didax.core.errors import message
 from didax.export._flatbuffers import Schema, read, write
-from didax.primitives.rbg import rbg, unsafe_rbg
-from didax.primitives.threefry import threefry
+from didax.random._keys import IMPLEMENTATIONS
 
 SCHEMA: Schema = {
     "Tree": ["kind:i8", "children:[Tree]", "keys:[string]", "custom:string", "auxiliary:[u8]"],
@@ -116,9 +115,9 @@ _DTYPES = [
         "float0",
     ),
     *("float8_e4m3", "float8_e3m4", "float8_e8m0fnu", "float4_e2m1fn"),
-    *("key<fry>", "key<rbg>", "key<urbg>"),
+    *("key<fry>", "key<rbg>", "key<urbg>", "key<fry4>", "key<phx2>", "key<phx4>"),
 ]
-_KEYS = {impl.dtype.name: impl.dtype for impl in (threefry, rbg, unsafe_rbg)}
+_KEYS = {impl.dtype.name: impl.dtype for impl in IMPLEMENTATIONS.values()}
 _CHECKS = ("platform", "custom_call", "shape_assertions")
 
 

@@ -26,6 +26,7 @@ from didax.primitives.shape import reshape
 from didax.primitives.threefry import halved_blocks, halved_threefry
 from didax.primitives.threefry import threefry as threefry_prng_impl
 from didax.random import key
+from didax.random._keys import IMPLEMENTATIONS
 
 __all__ = [
     "PRNGImpl", "define_prng_impl", "random_seed", "rbg_prng_impl", "seed_with_impl", "threefry_2x32",
@@ -36,7 +37,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = on_access(__name__)
 
 UINT32 = np.dtype(np.uint32)
-_BUILT_IN = (threefry_prng_impl, halved_threefry, rbg_prng_impl, halved_rbg, unsafe_rbg_prng_impl)
+_BUILT_IN = (*IMPLEMENTATIONS.values(), halved_threefry, halved_rbg)
 
 
 @api_boundary

@@ -26,15 +26,15 @@ from didax.xla.lowering import lower_as, lower_function
 from didax.xla.text import Value
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_PARITY = 0x1BD11BDA
+PARITY = 0x1BD11BDA
 _BIG_INTEGER_MAX = 256  # counters; from here on NumPy is faster
 
 
 def rounds(
     k0: Any, k1: Any, x0: Any, x1: Any, rotate: Callable[[Any, int], Any], number: Callable[[int], Any]
 ) -> Any:
-    """The 20 rounds, on anything whose `+` and `^` act on 32-bit words: NumPy arrays, big integers, `_Words`."""
-    keys = (k0, k1, k0 ^ k1 ^ number(_PARITY))
+    """The 20 rounds, on anything whose `+` and `^` act on 32-bit words: NumPy arrays, big integers, `Words`."""
+    keys = (k0, k1, k0 ^ k1 ^ number(PARITY))
     x0, x1 = x0 + k0, x1 + k1
     for i in range(5):
         for distance in _ROTATIONS[i % 2]:
@@ -48,7 +48,7 @@ def rounds(
 # --- NumPy ------------------------------------------------------------------------------------------------
 
 
-def _rotate_numpy(x: Any, distance: int) -> Any:
+def rotate_numpy(x: Any, distance: int) -> Any:
     high = x << np.uint32(distance)
     high |= x >> np.uint32(32 - distance)
     return high
@@ -56,7 +56,7 @@ def _rotate_numpy(x: Any, distance: int) -> Any:
 
 def _blocks_numpy(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
     """Blocks of broadcast keys and counters."""
-    return rounds(k0, k1, x0, x1, _rotate_numpy, np.uint32)
+    return rounds(k0, k1, x0, x1, rotate_numpy, np.uint32)
 
 
 def _blocks_big_integer(k0: int, k1: int, x1: np.ndarray[Any, Any]) -> tuple[Any, Any]:
@@ -92,7 +92,7 @@ def blocks(keys: np.ndarray[Any, Any], x1: np.ndarray[Any, Any]) -> tuple[Any, A
 # --- XLA --------------------------------------------------------------------------------------------------
 
 
-class _Words:
+class Words:
     """An array of 32-bit words with the operators that `rounds` uses."""
 
     __slots__ = ("value",)
@@ -100,22 +100,22 @@ class _Words:
     def __init__(self, value: Any):
         self.value = value
 
-    def __add__(self, other: _Words) -> _Words:
-        return _Words(add.bind(self.value, other.value))
+    def __add__(self, other: Words) -> Words:
+        return Words(add.bind(self.value, other.value))
 
-    def __xor__(self, other: _Words) -> _Words:
-        return _Words(xor.bind(self.value, other.value))
+    def __xor__(self, other: Words) -> Words:
+        return Words(xor.bind(self.value, other.value))
 
 
-def _rotate_words(x: _Words, distance: int) -> _Words:
+def rotate_words(x: Words, distance: int) -> Words:
     high = shift_left.bind(x.value, np.uint32(distance))
-    return _Words(or_.bind(high, shift_right_logical.bind(x.value, np.uint32(32 - distance))))
+    return Words(or_.bind(high, shift_right_logical.bind(x.value, np.uint32(32 - distance))))
 
 
 def threefry2x32(*operands: Any) -> list[Any]:
     """The cipher on arrays of Didax; keys may be scalars beside arrays of counters."""
-    k0, k1, x0, x1 = map(_Words, operands)
-    return [y.value for y in rounds(k0, k1, x0, x1, _rotate_words, lambda n: _Words(np.uint32(n)))]
+    k0, k1, x0, x1 = map(Words, operands)
+    return [y.value for y in rounds(k0, k1, x0, x1, rotate_words, lambda n: Words(np.uint32(n)))]
 
 
 def lower_blocks(ctx: Any, keys: Value, n: int, counters_first: bool = False) -> list[Value]:

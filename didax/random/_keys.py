@@ -17,6 +17,7 @@ from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.dims import lengths_of
 from didax.core.errors import ArgumentError, TracerIntegerConversionError, api_boundary, message
 from didax.core.tracing import Tracer
+from didax.primitives.ciphers import philox2x32, philox4x32, threefry4x32
 from didax.primitives.convert import convert_element_type, copy_p
 from didax.primitives.keys import (
     UINT32,
@@ -35,7 +36,9 @@ from didax.primitives.threefry import halved_threefry, threefry
 from didax.random._programs import Draw, draws, exact_program
 from didax.runtime.array import as_concrete
 
-IMPLEMENTATIONS = {impl.name: impl for impl in (threefry, rbg, unsafe_rbg)}
+IMPLEMENTATIONS = {
+    impl.name: impl for impl in (threefry, rbg, unsafe_rbg, threefry4x32, philox2x32, philox4x32)
+}
 
 
 # --- making keys ------------------------------------------------------------------------------------------
@@ -43,7 +46,7 @@ IMPLEMENTATIONS = {impl.name: impl for impl in (threefry, rbg, unsafe_rbg)}
 
 @api_boundary
 def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
-    """Return a key made from an integer, of dtype `key<fry>`, or of another implementation: 'rbg', 'unsafe_rbg'.
+    """Return a key made from an integer, of dtype `key<fry>`, or of another implementation (`impl="rbg"`).
 
     The low 32 bits of `seed` are used; under enable_x64 all 64 bits are used. Instead of `impl`,
     `dtype` may name the implementation: the dtype of another key.

@@ -7,7 +7,11 @@ from typing import Any
 import jax
 import jax.extend
 import numpy as np
+from jax._src.random import philox2x32 as jax_philox2x32
+from jax._src.random import philox4x32 as jax_philox4x32
+from jax._src.random import threefry4x32 as jax_threefry4x32
 
+from didax.primitives.ciphers import philox2x32_p, philox4x32_p, threefry4x32_p
 from didax.primitives.keys import random_clone_p, random_unwrap_p, random_wrap_p
 from didax.primitives.random_bits import random_bits_p, random_fold_in_p, random_split_p
 from didax.primitives.rbg import RandomAlgorithm, rng_bit_generator_p
@@ -22,6 +26,16 @@ def words(rng: np.random.Generator, shape: tuple[int, ...] = (2,)) -> np.ndarray
 
 def split_by_jax(key: np.ndarray) -> np.ndarray:
     return np.asarray(jax.random.split(key, 3))
+
+
+def cipher(primitive: Any, operands: int, of_jax: Any) -> Operation:
+    return Operation(
+        primitive.name,
+        primitive.bind,
+        lambda *xs: [np.asarray(x) for x in of_jax.bind(*xs)],
+        lambda rng, dtype: tuple(words(rng, (3,)) for _ in range(operands)),
+        ("uint32",),
+    )
 
 
 def bits(width: int) -> Operation:
@@ -42,6 +56,9 @@ ROWS = [
         lambda rng, dtype: tuple(words(rng, (3,)) for _ in range(4)),
         ("uint32",),
     ),
+    cipher(philox2x32_p, 3, jax_philox2x32.philox2x32_p),
+    cipher(philox4x32_p, 6, jax_philox4x32.philox4x32_p),
+    cipher(threefry4x32_p, 8, jax_threefry4x32.threefry4x32_p),
     *map(bits, (8, 16, 32, 64)),
     Operation(
         "random_split",

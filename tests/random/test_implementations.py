@@ -1,4 +1,4 @@
-"""Generators: rbg and unsafe_rbg are those of jax, and anyone may define another."""
+"""Generators beside the default one are those of jax, and anyone may define another."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ pytestmark = pytest.mark.usefixtures("any_use_of_keys")
 
 
 RBG = ("rbg", "unsafe_rbg")
+CIPHERS = ("threefry4x32", "philox2x32", "philox4x32")
 
 
 def words(keys):
@@ -48,7 +49,8 @@ DRAWS = {
 
 
 @pytest.fixture(
-    scope="module", params=[(impl, True) for impl in RBG] + [("threefry2x32", False), ("rbg", False)]
+    scope="module",
+    params=[(impl, True) for impl in (*RBG, *CIPHERS)] + [("threefry2x32", False), ("rbg", False)],
 )
 def drawn(request):
     """What jax draws, from one key and from three mapped; the large draw by its own program: it is not remembered."""
@@ -73,7 +75,7 @@ def drawn_by_jax(impl):
 
 
 def test_bits_are_those_of_jax(drawn):
-    """Eager, compiled, and mapped, where a whole batch comes from its first key."""
+    """Eager, compiled, and mapped, where rbg draws a whole batch from its first key."""
     impl, partitionable, one, mapped, three = drawn
     with dx.threefry_partitionable(partitionable):
         check_bits(impl, one, mapped, three)
@@ -96,7 +98,31 @@ def check_bits(impl, one, mapped, three):
             assert np.array_equal(x, y), name
 
 
-@pytest.mark.parametrize("impl", RBG)
+@pytest.mark.parametrize("impl", CIPHERS)
+@pytest.mark.parametrize("x64", [False, True])
+def test_keys_and_wide_bits_of_ciphers_are_those_of_jax(impl, x64):
+    """From seeds of both signs and of more than 32 bits; the draws of 64 bits join the halves in each cipher's way."""
+    with dx.enable_x64(x64), jax.enable_x64(x64):
+        for seed in (0, -3, np.uint32(4_000_000_000), np.int64(2**40 + 3)):
+            ours, theirs = (m.random.key(seed, impl=impl) for m in (dx, jax))
+            assert np.array_equal(words(ours), words(theirs)) and str(ours.dtype) == str(theirs.dtype)
+        if x64:
+            draws = [
+                np.asarray(m.random.bits(key, (2, 3), "uint64")) for m, key in ((dx, ours), (jax, theirs))
+            ]
+            assert draws[0].dtype == np.uint64 and np.array_equal(*draws)
+
+
+def test_a_cipher_counts_beyond_32_bits():
+    """What is drawn after 2**32 blocks is staged, not run: its counters have a high word."""
+    for impl in CIPHERS:
+        key = random.key(0, impl=impl)
+        draw = lambda key, n: random.bits(key, (n,))
+        texts = [dx.jit(lambda key, n=n: draw(key, n)).lower(key).as_text() for n in (2**32, 2**32 + 1)]
+        assert ["ui64>" in text.split("iota")[1].splitlines()[0] for text in texts] == [False, True]
+
+
+@pytest.mark.parametrize("impl", (*RBG, *CIPHERS))
 def test_nested_maps_are_those_of_jax(impl):
     """Over arrays of keys of two axes, mapped in either order, with data shared or not, and over none."""
     ours, theirs = (m.random.split(m.random.key(1, impl=impl), (2, 3)) for m in (dx, jax))
@@ -319,7 +345,7 @@ def broken(**functions):
         (
             lambda: broken(tag="fry"),
             ValueError,
-            r"tag: 'fry'.*\nChoose another than 'fry', 'fry_halved', 'rbg', 'rbg_halved', 'urbg'",
+            r"tag: 'fry'.*\nChoose another than 'fry', 'rbg', 'urbg', .*'phx4', 'fry_halved', 'rbg_halved'",
         ),
         (lambda: broken(tag="a b"), ValueError, "without spaces"),
     ],

@@ -24,7 +24,7 @@ from didax.core.jaxpr_print import jaxpr_text
 pytestmark = pytest.mark.usefixtures("any_use_of_keys")
 
 
-IMPLS = ("threefry2x32", "rbg", "unsafe_rbg")
+IMPLS = ("threefry2x32", "rbg", "unsafe_rbg", "threefry4x32", "philox2x32", "philox4x32")
 
 
 def words(keys):
@@ -198,7 +198,11 @@ def test_large_arrays_of_keys_move_compiled():
 
 
 @pytest.mark.parametrize(
-    "impl, tag, size", [("threefry2x32", "fry", 2), ("rbg", "rbg", 4), ("unsafe_rbg", "urbg", 4)]
+    "impl, tag, size",
+    [
+        *[("threefry2x32", "fry", 2), ("rbg", "rbg", 4), ("unsafe_rbg", "urbg", 4)],
+        *[("threefry4x32", "fry4", 4), ("philox2x32", "phx2", 1), ("philox4x32", "phx4", 2)],
+    ],
 )
 def test_the_dtype_carries_the_implementation(impl, tag, size):
     """As `key<fry>`, of shape () for one key."""
