@@ -5,7 +5,7 @@
 
 Where Threefry adds and rotates, Philox multiplies, and takes half as many rounds. The generators have the keys and the
 bits of JAX's of these names, on every backend. A key draws with counters in the first two words, and new keys are
-made with counters in the last two: the two never meet where a counter has four words.
+made with counters in the last two. Both begin at 0, so a key is either drawn from or split, as with all generators.
 Read next: `threefry_cipher.py`, the default cipher; `keys.py`, what a generator is.
 """
 
