@@ -280,6 +280,9 @@ def test_structs_of_arrays() -> None:
     assert dx.ShapeDtypeStruct.like(dnp.ones(3)) == dx.ShapeDtypeStruct((3,), "float32")
     assert dx.ShapeDtypeStruct.like(2.0).weak_type
     assert dx.ShapeDtypeStruct.like(np.ones(2, "int8")).dtype == np.int8
+    for number in (np.float64(2), np.int64(2), np.complex128(2)):  # a call narrows them
+        like = dx.ShapeDtypeStruct.like(number)
+        assert like.dtype == dx.typeof(number).dtype == dx.jit(lambda x: x)(number).dtype
 
 
 @pytest.mark.cpu
