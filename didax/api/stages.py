@@ -570,11 +570,11 @@ class Compiled(RepeatedCalls[..., Any], Stage):
     def input_formats(self) -> tuple[Any, dict[str, Any]]:
         """The layout and the sharding of each argument: positional ones and keywords, in their structure.
 
-        None for an argument that the program does not use.
+        Without both for an argument that the program does not use: `device_put` leaves it where it is.
         """
         given = self._layouts()
         formats = [
-            row_major(aval.ndim, given[i]) if i in given else None
+            row_major(aval.ndim, given[i]) if i in given else Format()
             for i, aval in enumerate(pytree.leaves(self.in_avals))
         ]
         return pytree.unflatten(self.in_tree, formats)
