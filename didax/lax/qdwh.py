@@ -64,9 +64,9 @@ def qdwh(
     """Return `(u, h, steps, converged)` with `u @ h = x` for matrices with at least as many rows as columns.
 
     u has orthonormal columns and h is Hermitian without negative eigenvalues. `eps` is the precision that is asked for,
-    by default that of the dtype; `is_hermitian` is accepted and makes no difference. With a `dynamic_shape`, two integers
-    that may be traced, the matrix is that part of x from its first element on, and beside its factors there are zeros.
-    ArgumentError for wide matrices.
+    by default that of the dtype; `is_hermitian` is accepted and makes no difference. With a `dynamic_shape`, two
+    integers that may be traced, the matrix is the upper left part of x of this shape, and beside its factors there are
+    zeros. ArgumentError for wide matrices.
 
     >>> import numpy as np
     >>> from didax import lax
