@@ -184,6 +184,10 @@ class ReduceWindow(Primitive):
             out,
         )
 
+    def sparsity(self, operands: Sequence[Dependence], **params: Any) -> Any:
+        """All elements of a window, as for its sum."""
+        return by_basis(reduce_window_sum_p, operands, params, self.type(operands[0].aval, **params))
+
     def combine(self, body: Any, x: Any, y: Any) -> Any:
         """The operation on two elements, in the body of the reduction."""
         return body.op(self.op, [x, y])
@@ -226,9 +230,6 @@ class ReduceWindowSum(LinearUnary, ReduceWindow):
     def reduce_view(self, seen: Any, axes: tuple[int, ...]) -> Any:
         wide = np.float32 if is_narrow_float(seen.dtype) else seen.dtype
         return self.ufunc.reduce(seen, axis=axes, dtype=wide).astype(seen.dtype, copy=False)
-
-    def sparsity(self, operands: Sequence[Dependence], **params: Any) -> Any:
-        return by_basis(self, operands, params, self.type(operands[0].aval, **params))
 
     def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
         if not may_exceed(aval_of(ct).size, 0):
