@@ -295,6 +295,16 @@ def test_an_array_is_a_buffer() -> None:
     np.testing.assert_array_equal(np.frombuffer(x, "int32"), x)
 
 
+def test_the_bytes_of_an_array() -> None:
+    for x in (
+        dnp.arange(6, dtype="int16").reshape(2, 3).T,
+        dnp.ones(2, "bfloat16"),
+        dnp.int32(3),
+        dnp.zeros((0, 2)),
+    ):
+        assert bytes(x) == np.asarray(x).tobytes()
+
+
 def test_complex_numbers_are_clamped_in_lexicographic_order() -> None:
     np.testing.assert_array_equal(lax.clamp(Z, Z[::-1], Z), Z)
     np.testing.assert_array_equal(lax.clamp(0j, Z, 1j + 1), [1 + 1j, 1 - 1j, 5j])
