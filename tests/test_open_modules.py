@@ -108,6 +108,28 @@ def test_operations_of_open_lengths() -> None:
 
 
 @pytest.mark.cpu
+def test_derivatives_of_windows_and_running_products_of_open_lengths() -> None:
+    """Their paddings are symbolic, and so may be the lengths that they pad: none of an axis is empty for all sizes."""
+
+    def f(x: Any) -> Any:
+        windows = [
+            lax.reduce_window(x, 0.0, lax.add, (2,), (2,), "VALID"),
+            lax.reduce_window(x, 0.0, lax.add, (2,), (2,), "SAME"),
+            lax.reduce_window(x, -np.inf, lax.max, (3,), (2,), "SAME"),
+        ]
+        return [*windows, dnp.cumprod(x)]
+
+    program = in_jax(export.export(dx.jit(f))(struct("b", constraints=["4 <= b", "b <= 64"])))
+    squares = lambda ys: sum([(y**2).sum() for y in ys])
+    for size in (5, 8):
+        x = values(size)
+        want = dx.jit(lambda x: (f(x), dx.grad(lambda x: squares(f(x)))(x)))(x)
+        same(
+            jax.tree.map(np.asarray, (program.call(x), jax.grad(lambda x: squares(program.call(x)))(x))), want
+        )
+
+
+@pytest.mark.cpu
 def test_sizes_are_computed_as_ints_are() -> None:
     """And jax compares a module's results, and its checks, with the shapes of a call."""
 

@@ -280,6 +280,9 @@ def test_structs_of_arrays() -> None:
     assert dx.ShapeDtypeStruct.like(dnp.ones(3)) == dx.ShapeDtypeStruct((3,), "float32")
     assert dx.ShapeDtypeStruct.like(2.0).weak_type
     assert dx.ShapeDtypeStruct.like(np.ones(2, "int8")).dtype == np.int8
+    for number in (np.float64(2), np.int64(2), np.complex128(2)):  # a call narrows them
+        like = dx.ShapeDtypeStruct.like(number)
+        assert like.dtype == dx.typeof(number).dtype == dx.jit(lambda x: x)(number).dtype
 
 
 @pytest.mark.cpu
@@ -290,6 +293,16 @@ def test_an_array_is_a_buffer() -> None:
     assert view.tolist() == [0, 1, 2]
     assert view.readonly
     np.testing.assert_array_equal(np.frombuffer(x, "int32"), x)
+
+
+def test_the_bytes_of_an_array() -> None:
+    for x in (
+        dnp.arange(6, dtype="int16").reshape(2, 3).T,
+        dnp.ones(2, "bfloat16"),
+        dnp.int32(3),
+        dnp.zeros((0, 2)),
+    ):
+        assert bytes(x) == np.asarray(x).tobytes()
 
 
 def test_complex_numbers_are_clamped_in_lexicographic_order() -> None:

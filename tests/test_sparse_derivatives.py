@@ -108,6 +108,13 @@ TIGHT |= {
     "rules in a loop": lambda x: lax.scan(lambda c, _: (_mirrored(c), None), x + 1, None, length=2)[0],
     "scalars chosen by values": lambda x: lax.select_n(x > 0.3, x[0], x[1]),
     "imaginary part of a transform": lambda x: dnp.fft.irfft(lax.complex(0 * x[:3], x[:3]), n=4),
+    "products of matrices": lambda x: (x.reshape(2, 3) @ x[::-1].reshape(3, 2)).ravel(),
+    "products of batches": lambda x: dnp.einsum(
+        "bji,bj->ib", x.reshape(3, 2, 1), x[::-1].reshape(3, 2)
+    ).ravel(),
+    "sorted rows": lambda x: dnp.sort(x.reshape(2, 3), axis=1).ravel(),
+    "largest of columns": lambda x: lax.top_k(x.reshape(3, 2), 2, axis=0)[0].ravel(),
+    "largest of windows": lambda x: lax.reduce_window(x, -np.inf, lax.max, (2,), (2,), "VALID"),
 }
 
 # What depends on values counts as there, and a running sum on all of its axis.
@@ -118,6 +125,9 @@ WIDER = {
     "running sum": ONES,
     "scalars chosen by values": np.arange(N) < np.full((N, 1), 2),
     "imaginary part of a transform": np.arange(N) < np.full((4, 1), 3),
+    "sorted rows": np.kron(np.eye(2, dtype=bool), np.ones((3, 3), bool)),
+    "largest of columns": np.kron(np.ones((2, 3), bool), np.eye(2, dtype=bool)),
+    "largest of windows": np.kron(np.eye(3, dtype=bool), np.ones((1, 2), bool)),
 }
 
 
@@ -181,6 +191,24 @@ def test_a_band_of_a_thousand_takes_few_passes() -> None:
     v = np.cos(x)
     wanted = dx.jvp(dx.grad(lambda x: (dnp.diff(x) ** 4).sum()), (x,), (v,))[1]
     np.testing.assert_allclose(energy(x) @ v, wanted, rtol=1e-4, atol=1e-7)
+
+
+def test_many_small_products_take_as_many_passes_as_one() -> None:
+    """Forces on the nodes of each of a thousand elements, whose stiffness depends on their places."""
+
+    def forces(x: Any) -> Any:
+        places = x.reshape(1000, 3)
+        stiffness = dnp.cos(places[:, :, None] - places[:, None]) + dnp.eye(3)
+        return dnp.einsum("bij,bj->bi", stiffness, places).ravel()
+
+    x = np.linspace(0, 1, 3000).astype("float32")
+    jacobian = sparse_jacobian(forces)
+    assert jacobian.passes(x) == 3
+    small = sparse_jacobian(lambda x, weights: (weights @ x.reshape(4, 2, 1)).ravel())
+    assert small.passes(x[:8], np.ones((4, 2, 2), "float32")) == 2  # the weights are known when it is called
+    np.testing.assert_array_equal(
+        small(x[:8], np.ones((4, 2, 2), "float32")).toarray(), np.kron(np.eye(4), np.ones((2, 2)))
+    )
 
 
 def test_full_rows_and_columns_take_few_passes() -> None:

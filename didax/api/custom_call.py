@@ -24,7 +24,7 @@ from didax.core import pytree
 from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.errors import ArgumentError, message
-from didax.core.source import describe_function
+from didax.core.source import describe_function, in_blocks_of_equation
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.primitives.custom.rules import Forward, Rules
@@ -229,7 +229,8 @@ class CustomCall(Rules):
     # --- structures in --------------------------------------------------------------------------------------
 
     def _closure(self, f: Callable[..., Values], args: Values) -> list[Any]:
-        return run_closure(self.name, f, [x if type(x) is Zero else as_array(x) for x in args])
+        values = [x if type(x) is Zero else as_array(x) for x in args]
+        return in_blocks_of_equation(lambda: run_closure(self.name, f, values))
 
     def _arguments(self, leaves: Any) -> tuple[Any, ...]:
         return pytree.unflatten(self._tree, leaves)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from didax.api.flat import flatten_arguments
+from didax.api.flat import flatten_arguments, narrowed_scalar
 from didax.api.jit_cache import ABSENT, JitCache
 from didax.api.repeated_calls import RepeatedCalls
 from didax.api.specialization import Results
@@ -103,7 +103,7 @@ class ShapeDtypeStruct:
         >>> ShapeDtypeStruct.like(2.0)
         ShapeDtypeStruct(shape=(), dtype=float32, weak_type=True)
         """
-        aval = aval_of(x)
+        aval = aval_of(narrowed_scalar(x))
         sharding = getattr(x, "sharding", None) if getattr(x, "committed", True) else None
         return struct_of(aval, sharding)
 
@@ -570,11 +570,11 @@ class Compiled(RepeatedCalls[..., Any], Stage):
     def input_formats(self) -> tuple[Any, dict[str, Any]]:
         """The layout and the sharding of each argument: positional ones and keywords, in their structure.
 
-        None for an argument that the program does not use.
+        Without both for an argument that the program does not use: `device_put` leaves it where it is.
         """
         given = self._layouts()
         formats = [
-            row_major(aval.ndim, given[i]) if i in given else None
+            row_major(aval.ndim, given[i]) if i in given else Format()
             for i, aval in enumerate(pytree.leaves(self.in_avals))
         ]
         return pytree.unflatten(self.in_tree, formats)

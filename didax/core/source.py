@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from didax.core.stack import stack_below
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _TRANSFORMATIONS = {
@@ -194,6 +195,17 @@ def enter_scope(name: str) -> Token[str]:
         _scopes.append(True)
     outer = scope_now.get()
     return scope_now.set(f"{outer}/{name}" if outer else name)
+
+
+def in_blocks_of_equation(run: Callable[[], T]) -> T:
+    """Run a rule of the user's for an equation: what it computes is in the named blocks of the call that it is for."""
+    if not _scopes or (line := user_line()) is None:
+        return run()
+    token = scope_now.set(line.scope)
+    try:
+        return run()
+    finally:
+        scope_now.reset(token)
 
 
 def describe_function(f: object) -> str:

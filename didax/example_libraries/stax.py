@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import didax.numpy as dnp
 from didax import lax, nn, random
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.modules import on_access as _on_access
 from didax.nn import (
     elu,
@@ -87,6 +87,10 @@ def _filters(
 ) -> Layer:  # fmt: skip
     """A layer that convolves, `convolve(inputs, W)`, and adds a bias per channel."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
+    if len(filter_shape) != len(rhs_spec) - 2:
+        rule = "The filters of a convolution have one length for each axis beside features in and out."
+        facts = f"filter_shape: {filter_shape!r}, axes of filters: {rhs_spec!r}"
+        raise ArgumentError(message(rule, facts, fix="Pass a length for each, as (3, 3) for images."))
     make_w = W_init or glorot_normal(rhs_spec.index("I"), rhs_spec.index("O"))
     make_b = b_init or normal(1e-6)
 

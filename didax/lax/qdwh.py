@@ -25,7 +25,7 @@ from didax.core.value import Array
 from didax.lax.loops import while_loop
 from didax.lax.operands import operation
 from didax.primitives import elementwise as el
-from didax.primitives.convert import convert_element_type
+from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.linalg import matrix
 from didax.primitives.linalg.qr import qr
 from didax.primitives.reductions import reduce_max_p
@@ -59,13 +59,14 @@ def qdwh(
     is_hermitian: bool = False,
     max_iterations: int | None = None,
     eps: float | None = None,
-    dynamic_shape: None = None,
+    dynamic_shape: tuple[Any, Any] | None = None,
 ) -> tuple[Array, Array, Array, Array]:
     """Return `(u, h, steps, converged)` with `u @ h = x` for matrices with at least as many rows as columns.
 
     u has orthonormal columns and h is Hermitian without negative eigenvalues. `eps` is the precision that is asked for,
-    by default that of the dtype; `is_hermitian` is accepted and makes no difference. ArgumentError for wide matrices,
-    NotImplementedError for a `dynamic_shape`.
+    by default that of the dtype; `is_hermitian` is accepted and makes no difference. With a `dynamic_shape`, two
+    integers that may be traced, the matrix is the upper left part of x of this shape, and beside its factors there are
+    zeros. ArgumentError for wide matrices.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -80,9 +81,7 @@ def qdwh(
         rule = "qdwh takes matrices with at least as many rows as columns."
         raise ArgumentError(message(rule, f"x: {aval}", fix="Pass the conjugate transpose: x = (u h)^H."))
     if dynamic_shape is not None:
-        rule = "qdwh takes the whole of a matrix."
-        fact = f"dynamic_shape: {dynamic_shape}"
-        raise NotImplementedError(message(rule, fact, fix="Slice the matrix instead."))
+        x = _part(x, *dynamic_shape)
     precision = float(dtypes.finfo(aval.dtype).eps) if eps is None else float(eps)
     return _iterate(x, precision, _MAX_ITERATIONS if max_iterations is None else int(max_iterations))
 
@@ -116,6 +115,16 @@ def _iterate(x: Any, eps: float, most: int) -> tuple[Array, Array, Array, Array]
     u = el.sub(el.mul(u, 1.5), el.mul(matrix.matmul(u, gram), 0.5))
     h = matrix.hermitian_part(matrix.matmul(matrix.adjoint(u), x))
     return u, h, last.steps, ~moves(last)
+
+
+def _part(x: Any, rows: Any, columns: Any) -> Any:
+    """Zeros outside of a part of each matrix; the steps leave singular values of 0 as they are."""
+    shape = aval_of(x).shape
+    inside = [
+        el.lt(iota(matrix.INT32, shape, axis), convert_element_type(size, matrix.INT32))
+        for axis, size in ((len(shape) - 2, rows), (len(shape) - 1, columns))
+    ]
+    return where(el.and_(*inside), x, scalar_like(0, aval_of(x).dtype))
 
 
 def _scaled(x: Any) -> Any:

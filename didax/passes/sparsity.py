@@ -159,17 +159,22 @@ def moved(primitive: Primitive, operands: Sequence[Dependence], params: dict[str
 
 
 def by_basis(
-    primitive: Primitive, operands: Sequence[Dependence], params: dict[str, Any], aval: ShapedArray
+    primitive: Primitive,
+    operands: Sequence[Dependence],
+    params: dict[str, Any],
+    aval: ShapedArray,
+    otherwise: Callable[[], Rows] | None = None,
 ) -> Rows:
     """Rows for sums of products, linear in the one operand that depends on the inputs: images of unit vectors.
 
-    Each element of an image is a sum of elements of the other operands, so none vanishes by cancelling.
+    Each element of an image is a sum of elements of the other operands, so none vanishes by cancelling. `otherwise` is
+    for operands that are not known, and for large ones; without it every result depends on all.
     """
     moving = [i for i, x in enumerate(operands) if x.rows is not None]
     x = operands[moving[0]]
     known = all(y.value is not None for i, y in enumerate(operands) if i not in moving)
     if len(moving) > 1 or not known or x.aval.size * aval.size > _MAX_KNOWN:
-        return everything(operands, aval.size)
+        return everything(operands, aval.size) if otherwise is None else otherwise()
     args = [y.value if y.value is None else _ones(y) for y in operands]
     args[moving[0]] = np.eye(x.aval.size, dtype=x.aval.dtype).reshape(x.aval.size, *x.aval.shape)
     dims = [0 if i in moving else None for i in range(len(args))]

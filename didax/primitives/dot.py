@@ -27,7 +27,7 @@ from didax.core.dims import is_symbolic
 from didax.core.errors import message
 from didax.core.jaxpr_print import register_param_type
 from didax.core.primitive import Primitive, Rule, infer
-from didax.passes.sparsity import Dependence, by_basis
+from didax.passes.sparsity import Dependence, along_axes, by_basis, selected, union
 from didax.primitives import padded, split
 from didax.primitives.convert import convert_element_type
 from didax.primitives.products import lower_product, lower_small_products
@@ -228,6 +228,12 @@ class DotGeneral(BilinearContraction):
         ]
         dtype = self.out_dtype(x, y, preferred_element_type)
         return ShapedArray(tuple(shape), dtype, x.weak_type and y.weak_type and dtype == x.dtype)
+
+    def sparsity(self, operands: Sequence[Dependence], **params: Any) -> Any:
+        """By the axes alone where a number of the other operand is not known: a row of one, a column of the other."""
+        (aval,) = infer(self, tuple([x.aval for x in operands]), params)
+        sides = list(zip(operands, *params["dimension_numbers"], strict=True))
+        return by_basis(self, operands, params, aval, lambda: union(_rows_by_axes(sides, aval.shape)))
 
     def eager_for(self, avals: tuple[ShapedArray, ...]) -> Rule:
         # NumPy and XLA add in different orders, and programs written for JAX compare compiled layers with eager ones
@@ -447,6 +453,24 @@ def shifted(axes: Axes, dim: int | None) -> Axes:
 def precision_names(precision: Precisions) -> str:
     """The two operands' precisions as StableHLO names them."""
     return ", ".join([p.name for p in precision or (Precision.DEFAULT, Precision.DEFAULT)])
+
+
+def _rows_by_axes(sides: Sequence[tuple[Dependence, Axes, Axes]], shape: Axes) -> list[Any]:
+    """Rows that a product has from each operand with its contracting and batch axes, whatever the other one holds."""
+    found: list[Any] = []
+    first = len(sides[0][2])  # where the free axes of the operand are in the result
+    for x, contract, batch in sides:
+        left = [i for i in range(x.aval.ndim) if i not in contract]
+        free = [i for i in left if i not in batch]
+        lengths = tuple([x.aval.shape[i] for i in left])
+        numbers = np.arange(math.prod(lengths)).reshape(lengths)
+        numbers = numbers.transpose([left.index(i) for i in (*batch, *free)])
+        places = [*range(len(batch)), *range(first, first + len(free))]
+        numbers = np.expand_dims(numbers, [i for i in range(len(shape)) if i not in places])
+        summed = Dependence(x.aval.update(shape=lengths), rows=along_axes(x, contract))
+        found.append(selected(summed, np.broadcast_to(numbers, shape)))
+        first += len(free)
+    return found
 
 
 class _Operand(NamedTuple):

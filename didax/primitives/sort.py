@@ -21,6 +21,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import is_symbolic, longest
 from didax.core.errors import message
 from didax.core.primitive import Primitive
+from didax.passes.sparsity import Dependence, along_axes, selected
 from didax.primitives import numpy_rules, padded, split
 from didax.primitives.convert import iota
 from didax.primitives.filled import zeros
@@ -66,6 +67,12 @@ class Sort(Primitive):
                 message("sort runs along one axis, by at least one of its operands.", facts, fix=fix)
             )
         return avals
+
+    def sparsity(
+        self, operands: Sequence[Dependence], *, dimension: int, is_stable: bool, num_keys: int
+    ) -> list[Dependence]:
+        """Any order along the axis; it is constant where the derivative is defined, so keys give no rows to others."""
+        return [Dependence(x.aval, rows=along_axes(x, (dimension,), keepdims=True)) for x in operands]
 
     def eager(self, *xs: Any, dimension: int, is_stable: bool, num_keys: int) -> list[Any]:
         if len(xs) == 1 and _is_ordered_by_numpy(xs[0]):
@@ -408,6 +415,13 @@ class TopK(Primitive):
             raise OverflowError(message(rule, f"operand: {x}, axis: {axis}", fix=fix))
         out = x.update(shape=(*x.shape[:axis], k, *x.shape[axis + 1 :]))
         return [out, ShapedArray(out.shape, _INT32)]
+
+    def sparsity(self, operands: Sequence[Dependence], *, k: int, axis: int) -> list[Dependence]:
+        (x,) = operands
+        found, places = self.type(x.aval, k=k, axis=axis)
+        along = Dependence(x.aval, rows=along_axes(x, (axis,), keepdims=True))
+        first = np.arange(x.aval.size).reshape(x.aval.shape)[(*[slice(None)] * axis, slice(k))]
+        return [Dependence(found, rows=selected(along, first)), Dependence(places)]
 
     def eager(self, x: Any, *, k: int, axis: int) -> list[Any]:
         order = np.argsort(_descending(x), axis=axis, kind="stable")

@@ -21,7 +21,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dims import max_dim, may_exceed
+from didax.core.dims import is_symbolic, max_dim, may_exceed
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import Dependence, by_basis
@@ -100,6 +100,7 @@ def counts(name: str, x: ShapedArray, params: dict[str, Any]) -> tuple[int, ...]
 # XLA's simplifier writes windows of one element as pads and slices, and ends the process where their padding is
 # negative, as it is in the gradient of a padded window. So axes along which the window has one element, and axes from
 # which the padding cuts elements off, are padded here, and a window that has one element along every axis is a slice.
+# So are axes whose padding has a symbolic length: the operation has no form of open lengths for it, and `pad` has one.
 
 
 def _lower_edges(ctx: Any, x: Any, start: Any, windows: Sequence[Window]) -> tuple[Any, list[Window]]:
@@ -107,16 +108,17 @@ def _lower_edges(ctx: Any, x: Any, start: Any, windows: Sequence[Window]) -> tup
 
     See Note [Windows that XLA does not take].
     """
-    config = [
-        (*w.padding, w.base_dilation - 1) if w.size == 1 or min(w.padding) < 0 else (0, 0, 0) for w in windows
-    ]
-    windows = [
-        w._replace(padding=(0, 0), base_dilation=1) if any(c) else w
-        for w, c in zip(windows, config, strict=True)
-    ]
-    if not any(map(any, config)):
-        return x, windows
-    return ctx.pad(x, start, config), windows
+    if not any(map(_is_padded_before, windows)):
+        return x, list(windows)
+    config = [(*w.padding, w.base_dilation - 1) if _is_padded_before(w) else (0, 0, 0) for w in windows]
+    inner = [w._replace(padding=(0, 0), base_dilation=1) if _is_padded_before(w) else w for w in windows]
+    return ctx.pad(x, start, config), inner
+
+
+def _is_padded_before(w: Window) -> bool:
+    if any(map(is_symbolic, w.padding)) or min(w.padding) < 0:
+        return True
+    return w.size == 1 and (max(w.padding) > 0 or w.base_dilation > 1)
 
 
 def _lower_strides(ctx: Any, x: Any, windows: Sequence[Window]) -> Any:
@@ -182,6 +184,10 @@ class ReduceWindow(Primitive):
             out,
         )
 
+    def sparsity(self, operands: Sequence[Dependence], **params: Any) -> Any:
+        """All elements of a window, as for its sum."""
+        return by_basis(reduce_window_sum_p, operands, params, self.type(operands[0].aval, **params))
+
     def combine(self, body: Any, x: Any, y: Any) -> Any:
         """The operation on two elements, in the body of the reduction."""
         return body.op(self.op, [x, y])
@@ -224,9 +230,6 @@ class ReduceWindowSum(LinearUnary, ReduceWindow):
     def reduce_view(self, seen: Any, axes: tuple[int, ...]) -> Any:
         wide = np.float32 if is_narrow_float(seen.dtype) else seen.dtype
         return self.ufunc.reduce(seen, axis=axes, dtype=wide).astype(seen.dtype, copy=False)
-
-    def sparsity(self, operands: Sequence[Dependence], **params: Any) -> Any:
-        return by_basis(self, operands, params, self.type(operands[0].aval, **params))
 
     def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
         if not may_exceed(aval_of(ct).size, 0):

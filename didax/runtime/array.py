@@ -285,6 +285,10 @@ class ConcreteArray(Array):
             )
         return self.__array__().data
 
+    def __bytes__(self) -> bytes:
+        """The numbers in order of rows, also before Python 3.12, where there is no buffer to take them from."""
+        return self.__array__().tobytes()
+
     def __dlpack_device__(self) -> tuple[int, int]:
         """The kind of device that holds the array and its number, as DLPack counts them."""
         return _device_floor().dlpack_device(self.device)

@@ -17,7 +17,18 @@ from typing import Any
 import numpy as np
 
 from didax.core.avals import ShapedArray
-from didax.core.dims import Dim, Factor, Scope, Size, bounds, is_symbolic, size_of, variable, variables
+from didax.core.dims import (
+    Dim,
+    Factor,
+    Scope,
+    Size,
+    bounds,
+    is_symbolic,
+    max_dim,
+    size_of,
+    variable,
+    variables,
+)
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
 from didax.passes.simplify import simplify_jaxpr
@@ -202,7 +213,7 @@ class OpenContext(FunctionContext):
         if not _is_open([*low, *high, *x.aval.shape]):
             return super().pad(x, value, config)
         lengths = [
-            n + (n - 1) * between if between else n for n, between in zip(x.aval.shape, interior, strict=True)
+            max_dim(n + (n - 1) * between, 0) for n, between in zip(x.aval.shape, interior, strict=True)
         ]
         shape = [a + n + b for a, n, b in zip(low, lengths, high, strict=True)]
         out = x.aval.update(shape=tuple(shape))

@@ -174,3 +174,11 @@ def test_a_convolutional_network_learns_digits() -> None:
 def test_identity_takes_anything() -> None:
     """Libraries send it tuples with None in them."""
     assert stax.Identity[1]((), (1.0, None)) == (1.0, None)
+
+
+@pytest.mark.parametrize("filters", [(3,), (3, 3, 3)])
+def test_filters_have_a_length_for_each_axis(filters: Any) -> None:
+    match = r"axes of filters: 'HWIO'(.|\n)*Pass a length for each"
+    for layer in (stax.Conv, stax.ConvTranspose):
+        with pytest.raises(ValueError, match=match):
+            layer(4, filters)

@@ -151,6 +151,19 @@ def test_polar_factors() -> None:
                 )
 
 
+def test_polar_factors_of_a_part_of_a_matrix() -> None:
+    """Its size may be traced, and what lies beside the part is not read."""
+    x = np.float32(TALL)
+    rows, columns = x.shape
+    padded = np.full((rows + 2, columns + 1), np.nan, "float32")
+    padded[:rows, :columns] = x
+    want = dx.lax.linalg.qdwh(x)[:2]
+    of_part = lambda sizes: dx.lax.linalg.qdwh(padded, dynamic_shape=sizes)
+    for u, h, _, converged in (of_part((rows, columns)), dx.jit(of_part)((rows, columns))):
+        assert converged and not u[rows:].any() and not u[:, columns:].any() and not h[columns:].any()
+        assert_close((u[:rows, :columns], h[:columns, :columns]), want, 1e-5, 1e-5)
+
+
 @pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.ci)])
 def test_derivatives(order: int) -> None:
     x, tall = numbers(3, 3, dtype="float64"), numbers(4, 2, dtype="float64")

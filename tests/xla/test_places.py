@@ -54,6 +54,35 @@ def test_the_text_of_a_program_has_names_and_lines() -> None:
     assert any("transpose/" in name and "model" in name for name in backward)
 
 
+def test_what_rules_of_the_user_compute_has_the_names_of_the_call() -> None:
+    """A backward rule runs long after the block of the call has ended; blocks of the rule are inside of it."""
+
+    @dx.custom_vjp
+    def f(x: Any) -> Any:
+        return dnp.sin(x)
+
+    @dx.named_scope("backward")
+    def backward(x: Any, ct: Any) -> Any:
+        return (dnp.cos(x) * ct,)
+
+    f.defvjp(lambda x: (f(x), x), backward)
+
+    @dx.custom_jvp
+    def g(x: Any) -> Any:
+        return dnp.sinh(x)
+
+    g.defjvp(lambda primals, tangents: (g(*primals), dnp.cosh(*primals) * tangents[0]))
+
+    @dx.named_scope("model")
+    def loss(x: Any) -> Any:
+        return (f(x) * g(x)).sum()
+
+    names = lambda h: names_in(dx.jit(dx.grad(h)).lower(X).as_text(debug_info=True))
+    assert {"loss/model/backward/cos", "loss/model/cosh"} <= names(loss)
+    assert {"transposed/model/backward/cos", "transposed/model/cosh"} <= names(dx.checkpoint(loss))
+    assert not any("model" in name for name in names(lambda x: f(x).sum()))
+
+
 def test_the_compiled_program_has_them_too() -> None:
     compiled = dx.jit(dx.grad(loss)).lower(X).compile().as_text()
     assert "squash/tanh" in compiled
