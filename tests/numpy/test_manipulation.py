@@ -59,6 +59,7 @@ SHAPES = [
     "np.diff(x[0, 0], prepend=0, append=x[0, 1])", "np.diff(x > 0)", "np.delete(x, 1, 1)",
     "np.delete(x, slice(0, 2), 2)", "np.delete(x, np.array([0, 2]), 1)", "np.insert(x[0, 0], 1, 5)",
     "np.resize(x, (2, 7))", "np.resize(x, (0, 3))", "np.resize(x, (0,))",
+    "np.resize(2.0, (0,))", "np.resize(np.broadcast_to(2, (0,)), (3,))",
     "np.insert(x[0], np.array([0, 2]), 9, axis=1)", "np.insert(x[0], 1, 9, axis=0)",
     "np.insert(x[0, 0], np.array([1, 1]), np.arange(2))", "x.astype(int)", "np.astype(x, 'complex64')",
     "x.flatten()", "np.matrix_transpose(x)", "np.concatenate([x[0, 0], x[1, 1]], dtype='int32')",
