@@ -88,7 +88,7 @@ add(
         f"signal.detrend({(x := d.x('f', (1, 2), nonempty=True))}, axis={d.axis(x)}, "
         f"type={d.choose(['linear', 'constant'])!r})"
     ),
-    istft=lambda d: f"signal.istft({d.x('c', shape=(3, 3))}, noverlap={d.choose([None, 2, 3])})[1]",
+    istft=lambda d: f"signal.istft({d.x('c', shape=(3, 3))}{d.choose(['', ', noverlap=2', ', fs=2.0'])})[1]",
 )
 add("ndimage", map_coordinates=lambda d: interpolated(d, "ndimage.map_coordinates"))
 add(
