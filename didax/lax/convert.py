@@ -101,7 +101,7 @@ def bitcast_convert_type(operand: Any, new_dtype: DTypeLike) -> Any:
     """
     dtype = dtypes.dtype(new_dtype)
     if aval_of(operand).dtype == dtype:
-        return as_array(operand)
+        return stop_gradient(ops.convert_element_type(as_array(operand), dtype))
     return ops.bitcast_convert_type_p.bind(operand, new_dtype=dtype)
 
 

@@ -459,7 +459,7 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
     x, shape = ravel(a), canonical_shape("resize", new_shape)
     size = math.prod(shape)
     if not (x.size and size):
-        return promotion.broadcast(x.dtype.type(0), shape)
+        return promotion.broadcast(cast(0, x.dtype, x.weak_type), shape)
     return shapes.reshape(slice_axis(tile(x, -(-size // x.size)), 0, size, 0), shape)
 
 

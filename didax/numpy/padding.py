@@ -253,7 +253,7 @@ def _pad_ramp(x: Array, axis: int, pair: tuple[int, int], values: Any) -> Array:
             values, (_slice_at(x, 0, axis), _slice_at(x, n - 1, axis)), pair, strict=True
         )
     ]  # fmt: skip
-    return join([before, x, rev(after, (axis,))], axis)
+    return join([cast(part, x.dtype, x.weak_type) for part in (before, x, rev(after, (axis,)))], axis)
 
 
 def _slice_at(x: Array, position: int, axis: int) -> Array:

@@ -432,10 +432,7 @@ def put_along_axis(
         raise ValueError(message(rule, facts, fix="Add axes of length 1 to the positions."))
     dimension = canonical_axis("put_along_axis", axis, x.ndim)
     others = [s[:dimension] + (1,) + s[dimension + 1 :] for s in (x.shape, index.shape)]
-    if broadcast_shapes("put_along_axis", others) != others[0]:
-        rule = "put_along_axis takes positions whose other axes broadcast to those of the array."
-        facts = f"arr: {x.aval}, indices: {index.aval}, axis: {dimension}"
-        raise ValueError(message(rule, facts, fix="Broadcast the array first."))
+    broadcast_shapes("put_along_axis", others)
     place = [index if i == dimension else ramp(n, i, x.ndim) for i, n in enumerate(x.shape)]
     return reshape(at(x)[tuple(place)].set(values, mode=mode), given.shape)
 

@@ -663,7 +663,8 @@ def _unique_values(x: Array, axis: int | None, source: Array, is_hit: Array, fil
         return values
     shape = tuple([-1 if axis is None or i == axis else 1 for i in range(values.ndim)])
     shape = tuple([source.shape[0] if n == -1 else 1 for n in shape])
-    return ufuncs.where(reshape(is_hit, shape), values, as_array_of("unique", fill_value, values.dtype))
+    filler = as_array_of("unique", fill_value, values.dtype, values.weak_type)
+    return ufuncs.where(reshape(is_hit, shape), values, filler)
 
 
 def _only_filled(x: Array, axis: int | None, count: int, fill_value: Any) -> Array:
@@ -673,9 +674,7 @@ def _only_filled(x: Array, axis: int | None, count: int, fill_value: Any) -> Arr
         facts = f"ar: {x.aval}, size: {count}"
         raise ValueError(message(rule, facts, fix="Pass fill_value=, or size=0."))
     shape = (count,) if axis is None else (*x.shape[:axis], count, *x.shape[axis + 1 :])
-    filler = (
-        cast(0, x.dtype, x.weak_type) if fill_value is None else as_array_of("unique", fill_value, x.dtype)
-    )
+    filler = as_array_of("unique", 0 if fill_value is None else fill_value, x.dtype, x.weak_type)
     return broadcast(filler, shape)
 
 

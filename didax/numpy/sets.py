@@ -41,14 +41,15 @@ def _selected(x: Array, mask: Array, size: int | None, fill_value: Any) -> Array
         return broadcast(_fill_value(x, mask, fill_value), (count,))
     places = flatnonzero(mask, size=count, fill_value=0)
     is_hit = ufuncs.less(iota(np.dtype(np.int32), (count,), 0), count_nonzero(mask))
-    return ufuncs.where(is_hit, getitem(x, places), _fill_value(x, mask, fill_value)).astype(x.dtype)
+    found = ufuncs.where(is_hit, getitem(x, places), _fill_value(x, mask, fill_value))
+    return cast(found, x.dtype, x.weak_type)
 
 
 def _fill_value(x: Array, mask: Array, fill_value: Any) -> Any:
     """Return the value that fills up the result: by default the first element where the mask holds, or 0."""
     if fill_value is not None:
-        return as_array("size", fill_value, "fill_value").astype(x.dtype)
-    zero = cast(0, x.dtype)
+        return cast(as_array("size", fill_value, "fill_value"), x.dtype, x.weak_type)
+    zero = cast(0, x.dtype, x.weak_type)
     return ufuncs.where(mask.any(), getitem(x, flatnonzero(mask, size=1)[0]), zero) if x.shape[0] else zero
 
 

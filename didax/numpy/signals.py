@@ -27,7 +27,15 @@ from didax.numpy import ufuncs
 from didax.numpy.creation import arange, check_known_length, ones
 from didax.numpy.joining import concatenate
 from didax.numpy.manipulation import flip, ravel
-from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, as_array_of, broadcast, promote_dtypes
+from didax.numpy.promotion import (
+    ArrayLike,
+    DTypeLike,
+    as_array,
+    as_array_of,
+    broadcast,
+    promote_dtypes,
+    result_pair,
+)
 from didax.numpy.reductions import canonical_axes, canonical_axis, cumsum
 from didax.primitives.linalg.host import is_finite
 from didax.primitives.narrow import halves_in_float32
@@ -197,7 +205,8 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: 
 def _edge(x: Array, value: Any, axis: int) -> Array | None:
     if value is None:
         return None
-    edge = as_array_of("diff", value, x.dtype) if type(value) in (int, float) else as_array("diff", value)
+    is_number = type(value) in (int, float)
+    edge = as_array_of("diff", value, *result_pair(x, value)) if is_number else as_array("diff", value)
     return (
         edge if edge.ndim else broadcast(edge, tuple([1 if i == axis else n for i, n in enumerate(x.shape)]))
     )

@@ -7,20 +7,17 @@ import types
 from collections import Counter
 from typing import Any
 
-from tests.fuzz import table_control, table_lax, table_numpy
+from tests.fuzz import program, table_control, table_lax, table_numpy, table_scipy
+
+TABLES = (table_numpy, table_lax, table_scipy, table_control)
 
 MODULES = {
     "lib": "",
-    "np": "numpy",
+    **program.MODULES,
     "np.linalg": "numpy.linalg",
     "np.fft": "numpy.fft",
-    "lax": "lax",
     "lax.linalg": "lax.linalg",
-    "nn": "nn",
     "nn.initializers": "nn.initializers",
-    "ops": "ops",
-    "random": "random",
-    "special": "scipy.special",
 }
 
 
@@ -43,8 +40,8 @@ def is_function(module: Any, name: str) -> bool:
 
 def excluded() -> dict[str, str]:
     """Names that programs do not call, with the reason."""
-    tables = (table_numpy.EXCLUDED, table_lax.EXCLUDED, table_control.EXCLUDED)
-    return {name: reason for table in tables for names, reason in table.items() for name in names.split()}
+    reasons = [item for table in TABLES for item in table.EXCLUDED.items()]
+    return {name: reason for names, reason in reasons for name in names.split()}
 
 
 def coverage(names: Counter[str]) -> str:
@@ -56,10 +53,6 @@ def coverage(names: Counter[str]) -> str:
         f"public functions called: {len(wanted) - len(missing)} of {len(wanted)}"
         f" (median {counts[len(counts) // 2]} programs each); not yet: {' '.join(missing[:40]) or 'none'}",
         f"excluded: {len(reasons)} names",
-        *[
-            f"  {names}: {reason}"
-            for t in (table_numpy, table_lax, table_control)
-            for names, reason in t.EXCLUDED.items()
-        ],
+        *[f"  {names}: {reason}" for t in TABLES for names, reason in t.EXCLUDED.items()],
     ]
     return "\n".join(lines)

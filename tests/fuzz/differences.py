@@ -59,7 +59,7 @@ KNOWN = [
         "truth values of narrow numbers beside other dtypes",
     ),
     ("jax refuses", r"abs does not accept dtype", "gcd and abs of narrow integers"),
-    ("jax refuses", r"^np\.trapezoid", "trapezoid of no elements"),
+    ("jax refuses", r"^(np|integrate)\.trapezoid", "trapezoid of no elements"),
     (
         "jax refuses",
         r"No constant handler for type|Unsupported reduction computation"
@@ -279,7 +279,7 @@ KNOWN = [
     ),
     ("didax refuses", r"scatter_mul has no derivative by its updates", "products of segments: in jax, too"),
     ("value", r"didax \[127\], jax \[255\].*bitcast_convert_type\(", "the bits of NaN"),
-    ("value", r"jax \[[^\]]*nan.*np\.trapezoid\(", "derivatives of trapezoid of one point: 0"),
+    ("value", r"jax \[[^\]]*nan.*\btrapezoid\(", "derivatives of trapezoid of one point: 0; infinities"),
     (
         "value",
         r"didax \[(?![^\]]*nan)[^\]]*\], jax \[[^\]]*nan.*lax\.cond\(",
@@ -302,6 +302,14 @@ KNOWN = [
     ),
     ("value", r"^jac.*didax \[nan.*jax \[0\..*\bsqrt\(", "0 times infinity, which XLA simplifies to 0"),
     ("didax refuses", r"householder_product. cannot be differentiated", "holes of docs/primitives.md"),
+    ("type", r"\bsla\.pascal\(", "Pascal matrices have the default width"),
+    ("value", r"\[[^\]]*nan.*\bsignal\.\w+\(", "infinite numbers beside the zeros that pad a signal"),
+    (
+        "value",
+        r"jax \[[^\]]*nan.*\bsla\.(solve|inv|cho_solve|lu_solve|solve_triangular)\(",
+        "derivatives of solutions of systems that hold NaN or are singular",
+    ),
+    ("value", r"jax \[[^\]]*nan.*\bmap_coordinates\(", "derivatives at places that are NaN"),
     (
         "value",
         r"didax \[ *-?\d+[ \]][^.]*(np\.pow(er)?\(|v\d+ \*\* v\d).*int",

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as onp
 
-from tests.fuzz import table_control, table_lax, table_numpy
+from tests.fuzz import table_control, table_lax, table_numpy, table_scipy
 from tests.fuzz.libraries import jax_, kind_of
 from tests.fuzz.program import Program, Type
 from tests.fuzz.scope import Refused, Scope, Variable
 from tests.fuzz.table_numpy import Row
 
-TABLE: dict[str, Row] = {**table_numpy.ROWS, **table_lax.ROWS, **table_control.ROWS}
+TABLE: dict[str, Row] = {**table_numpy.ROWS, **table_lax.ROWS, **table_scipy.ROWS, **table_control.ROWS}
 NAMES = sorted(TABLE)
 # Rows that are drawn more often than any other
 FREQUENT = ["indexing", "update", "operator", "method", *table_control.ROWS]

@@ -15,17 +15,8 @@ import ml_dtypes
 import numpy as onp
 
 import didax
-from tests.fuzz.program import Program, Statement, Type
+from tests.fuzz.program import MODULES, Program, Statement, Type
 
-MODULES = {
-    "np": "numpy",
-    "lax": "lax",
-    "nn": "nn",
-    "random": "random",
-    "special": "scipy.special",
-    "ops": "ops",
-    "custom": "custom_derivatives",
-}
 Refusal = Exception  # a library may refuse a program by any exception
 
 
@@ -38,7 +29,10 @@ class Library:
             "onp": onp,
             "ml_dtypes": ml_dtypes,
             "leaves": root.tree.leaves,
-            **{short: importlib.import_module(f"{self.name}.{long}") for short, long in MODULES.items()},
+            **{
+                short: importlib.import_module(f"{self.name}.{long}")
+                for short, long in {**MODULES, "custom": "custom_derivatives"}.items()
+            },
         }
         importlib.import_module(f"{self.name}.lax.linalg")
         importlib.import_module(f"{self.name}.nn.initializers")

@@ -14,7 +14,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 VARIABLE = re.compile(r"\bv\d+\b")
-NAME = re.compile(r"\b(?:np|lax|nn|random|special|ops|lib)\.(?:[a-z]\w*\.)*\w+")
+# Modules by the names that they have in programs
+MODULES = {
+    "np": "numpy",
+    "lax": "lax",
+    "nn": "nn",
+    "random": "random",
+    "special": "scipy.special",
+    "ops": "ops",
+    "image": "image",
+    "sla": "scipy.linalg",
+    "sfft": "scipy.fft",
+    "signal": "scipy.signal",
+    "ndimage": "scipy.ndimage",
+    "integrate": "scipy.integrate",
+    "vq": "scipy.cluster.vq",
+}
+NAME = re.compile(rf"\b(?:lib|{'|'.join(MODULES)})\.(?:[a-z]\w*\.)*\w+")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as onp
 
 from tests.fuzz import transformations
-from tests.fuzz.program import Program
+from tests.fuzz.program import MODULES, Program
 
 TEMPLATE = '''"""{title}"""
 
@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as onp
 
 {helpers}
-def make(lib, np, lax, nn, random, special, ops):
+def make(lib, {short}):
     leaves = lib.tree.leaves
 
 {program}
@@ -29,8 +29,9 @@ def make(lib, np, lax, nn, random, special, ops):
 inputs = [{inputs}]
 for name in ("didax", "jax"):
     lib = importlib.import_module(name)
-    modules = ["numpy", "lax", "nn", "random", "scipy.special", "ops", "lax.linalg", "nn.initializers"]
-    modules = [importlib.import_module(f"{{name}}.{{module}}") for module in modules][:6]
+    for module in ("lax.linalg", "nn.initializers"):
+        importlib.import_module(f"{{name}}.{{module}}")
+    modules = [importlib.import_module(f"{{name}}.{{module}}") for module in {long}]
     with lib.enable_x64({x64}):
         f = make(lib, *modules)
 {stack}        for way, g in (("eager", f), ("jit", lib.jit(f))):
@@ -60,6 +61,8 @@ def script(program: Program, title: str) -> str:
         program="\n".join(f"    {line}" for line in lines),
         inputs=", ".join(written(x) for x in program.inputs.values()),
         x64=program.x64,
+        short=", ".join(MODULES),
+        long=list(MODULES.values()),
         stack="".join(
             f"        f = {name}(lib, f{''.join(f', {k}={v!r}' for k, v in parameters.items())})\n"
             for name, parameters in program.stack

@@ -53,6 +53,16 @@ def test_upper_halves_of_products_of_python_integers_are_weak() -> None:
             assert dx.typeof(lax.mulhi(3, 4)) == dx.typeof(lax.mul(3, 4))
 
 
+@pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit])
+def test_bits_read_as_the_dtype_that_they_have_are_strong_and_have_no_derivative(evaluate: Any) -> None:
+    read = evaluate(lambda x: lax.bitcast_convert_type(x, "float32"))
+    assert not read(2.0).weak_type
+    assert dx.grad(read)(2.0) == 0  # as in jax
+    for dtype in ("bool", "complex64", "int4"):
+        x = dnp.array([0, 1], dtype)
+        np.testing.assert_array_equal(lax.bitcast_convert_type(x, dtype), x)
+
+
 def test_products_in_another_dtype() -> None:
     x = np.int8([100, -100])
     check(lambda lax, x: lax.mul(x, x, out_dtype="int32"), x)

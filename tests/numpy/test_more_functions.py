@@ -113,6 +113,12 @@ def test_sets_of_a_fixed_size(name: str, size: int, fill_value: int | None) -> N
     check(f"np.{name}(x, y, size={size}, fill_value={fill_value})", INTS, y, weak=False)
 
 
+@pytest.mark.parametrize("name", ["union1d", "setdiff1d", "setxor1d", "intersect1d"])
+def test_sets_of_weak_vectors_are_weak_with_a_size_too(name: str) -> None:
+    f, x, y = getattr(dnp, name), dnp.stack([1.5, 2.5]), dnp.stack([2.5])
+    assert f(x, y).weak_type and f(x, y, size=2).weak_type and f(x, y, size=4, fill_value=7).weak_type
+
+
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 @pytest.mark.parametrize(
     "options", ["", ", size=5, fill_value=-7", ", assume_unique=True, size=5, fill_value=-7"]

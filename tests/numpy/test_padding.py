@@ -80,8 +80,8 @@ def test_a_dictionary_of_axes(widths: dict[int, Any]) -> None:
     np.testing.assert_array_equal(dnp.pad(x, widths, mode="edge"), np.pad(x, widths, mode="edge"))
 
 
-def test_statistics_of_weak_arrays_are_weak() -> None:
-    for mode in STATISTICS:
+def test_padded_weak_arrays_are_weak() -> None:
+    for mode in (*STATISTICS, "linear_ramp", "edge", "reflect"):
         assert dnp.pad(dnp.stack([0.5, 1.5]), 1, mode=mode).weak_type
 
 
