@@ -65,7 +65,8 @@ def _log_of_mean(x: Any, mean: Any, excess: Any) -> Any:
     """log(mean / x) of positive numbers, with excess = x - mean."""
     share = neg(div(excess, x))
     near = lt(abs_(share), 0.5)
-    return where(near, log1p(where(near, share, like(0, x))), log(div(mean, x)))
+    apart = mul(log(div(sqrt(mean), sqrt(x))), 2)  # the quotient of the numbers may be too large or small
+    return where(near, log1p(where(near, share, like(0, x))), apart)
 
 
 # --- Of Poisson and of the gamma distribution ---------------------------------------------------------------
@@ -88,11 +89,20 @@ def slope_by_gamma_parameter(a: Any, x: Any, drop: int) -> Any:
     return where(large, add(_log_of_mean(n, x, sub(n, x)), drift), sub(log(x), digamma(add(a, 1 - drop))))
 
 
-def _slope_of_gamma_power(a: Any, x: Any, drop: int) -> Any:
-    """(a - drop) / x - 1, whose terms are subtracted by size: none of them is rounded where they cancel."""
-    rest = sub(sub(a, max_(x, like(drop, x))), min_(x, like(drop, x))) if drop else sub(a, x)
-    at_zero = and_(eq(x, 0), eq(a, drop))
-    return where(at_zero, like(-1, x), div(rest, where(at_zero, like(1, x), x)))
+def _slope_of_gamma_power(drop: int) -> Any:
+    """The operation (a - drop) / x - 1, whose terms are subtracted by size: none is rounded where they cancel."""
+
+    def slope(a: Any, x: Any) -> Any:
+        rest = sub(sub(a, max_(x, like(drop, x))), min_(x, like(drop, x))) if drop else sub(a, x)
+        at_zero = and_(eq(x, 0), eq(a, drop))
+        return where(at_zero, like(-1, x), div(rest, where(at_zero, like(1, x), x)))
+
+    def bend(t: Any, y: Any, a: Any, x: Any) -> Any:
+        above = sub(a, drop)
+        x = where(and_(eq(x, 0), eq(above, 0)), like(1, x), x)
+        return neg(mul(t, div(div(above, x), x)))
+
+    return composed(f"gamma_power_slope_{drop}", slope, lambda t, y, a, x: div(t, x), bend)
 
 
 def _log_power(a: Any, x: Any, drop: int = 0) -> Any:
@@ -103,17 +113,18 @@ def _log_power(a: Any, x: Any, drop: int = 0) -> Any:
     return where(is_exponential, sub(0, x), in_float64(power)(a, x))
 
 
+_poisson_slope, _gamma_slope = map(_slope_of_gamma_power, (0, 1))
 log_poisson = composed(
     "log_poisson",
     _log_power,
     lambda t, y, k, mu: mul(t, slope_by_gamma_parameter(k, mu, 0)),
-    lambda t, y, k, mu: mul(t, _slope_of_gamma_power(k, mu, 0)),
+    lambda t, y, k, mu: mul(t, _poisson_slope(k, mu)),
 )
 log_gamma_density = composed(
     "log_gamma_density",
     lambda a, x: _log_power(a, x, drop=1),
     lambda t, y, a, x: mul(t, slope_by_gamma_parameter(a, x, 1)),
-    lambda t, y, a, x: mul(t, _slope_of_gamma_power(a, x, 1)),
+    lambda t, y, a, x: mul(t, _gamma_slope(a, x)),
 )
 
 # --- Of the binomial and of the beta distribution -----------------------------------------------------------

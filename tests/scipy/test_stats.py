@@ -17,7 +17,7 @@ import scipy.stats
 import didax as dx
 import didax.numpy as dnp
 from didax.core.errors import ArgumentError
-from didax.scipy import stats
+from didax.scipy import special, stats
 from tests.checks import assert_close, first
 from tests.scipy.families import check_batches, check_derivatives
 
@@ -760,3 +760,19 @@ def test_mixed_derivatives_where_a_parameter_is_one() -> None:
         1 + math.log(0.25),
         1e-5,
     )
+
+
+def test_derivatives_of_the_gamma_distribution_far_from_its_mean() -> None:
+    """By a parameter far above x, by a tiny one, and where terms of different sizes cancel. Numbers from mpmath."""
+    for x64 in (False, True):
+        rtol = 1e-12 if x64 else 2e-6
+        with dx.enable_x64(x64):
+            np.testing.assert_allclose(dx.grad(stats.gamma.logpdf, 1)(1e-30, 1e8), -87.498233528773736, rtol)
+            np.testing.assert_allclose(dx.grad(stats.gamma.logcdf, 1)(0.3, 1e15), -35.742749199236622, rtol)
+            twice = dx.grad(dx.grad(stats.gamma.logpdf))
+            np.testing.assert_allclose([twice(1e4, 0.3), twice(1e15, 2.5)], [7e-9, -1.5e-30], rtol)
+            np.testing.assert_allclose(stats.gamma.logsf(1e-30, 0.5), -1.1283791670955127e-15, rtol)
+            twice = dx.grad(dx.grad(special.gammainc))
+            np.testing.assert_allclose(
+                [twice(1e-20, 0.3), twice(1e-9, 5.0)], [-0.324020585800443, -0.00536709211127137], rtol
+            )
