@@ -278,6 +278,15 @@ log_beta_density = composed(
     lambda t, y, a, b, x: mul(t, slope_by_share(a, b, x, 1)),
 )
 
+# log(1 + k / n), which nbinom has beside a binomial probability. In its derivative, the product of two divisors (which
+# XLA makes of two quotients) would vanish for a small n.
+log1p_quotient = composed(
+    "log1p_quotient",
+    lambda k, n: log1p(div(k, n)),
+    lambda t, y, k, n: div(t, add(n, k)),
+    lambda t, y, k, n: neg(mul(t, mul(div(k, n), div(1, add(n, k))))),
+)
+
 # --- Student's, of float32 numbers --------------------------------------------------------------------------
 
 log_t_density_by_freedom = composed(

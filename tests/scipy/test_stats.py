@@ -776,3 +776,11 @@ def test_derivatives_of_the_gamma_distribution_far_from_its_mean() -> None:
             np.testing.assert_allclose(
                 [twice(1e-20, 0.3), twice(1e-9, 5.0)], [-0.324020585800443, -0.00536709211127137], rtol
             )
+
+
+def test_derivatives_of_nbinom_by_tiny_parameters() -> None:
+    """Also compiled, where XLA divides by the product of two divisors."""
+    k, n, p = np.float32([0, 2, 5]), np.float32(1e-30), np.float32(1e-30)
+    slopes = dx.jit(dx.vmap(dx.grad(stats.nbinom.logpmf, (1, 2)), (0, None, None)))(k, n, p)
+    np.testing.assert_allclose(slopes[0], [math.log(1e-30), 1e30, 1e30], 1e-6)
+    np.testing.assert_allclose(slopes[1], [1, -1, -4], 1e-6)

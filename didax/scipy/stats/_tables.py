@@ -48,6 +48,7 @@ from didax.scipy.stats._parts import (
     exp_or_inf,
     gamma_density,
     log1mexp_of_exp,
+    log1p_quotient,
     log1p_square,
     log_beta_binomial,
     log_binomial,
@@ -298,7 +299,7 @@ DISCRETE: list[Distribution] = [
         "nbinom", "The negative binomial distribution: failures before the n-th success.", "n p", support=_from(0),
         valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1),
         also="", pmf=lambda k, n, p: beta_density(n + 1, k + 1, p) / (n + k) * (n / (n + k + 1)),
-        logpmf=lambda k, n, p: log_binomial(n, k, p) - dnp.log1p(k / n)),
+        logpmf=lambda k, n, p: log_binomial(n, k, p) - log1p_quotient(k, n)),
     discrete(
         "poisson", "The Poisson distribution of mean mu.", "mu", support=_from(0), valid=lambda mu: mu >= 0,
         also="", pmf=lambda k, mu: gamma_density(k + 1, mu), logpmf=log_poisson, cdf=lambda k, mu: gammaincc(k + 1, mu),
