@@ -717,3 +717,17 @@ def test_integrals_of_float32_numbers_are_rounded_once() -> None:
     }
     for name, (function, values) in wanted.items():
         np.testing.assert_allclose(dx.jit(function)(x), values, 1.3e-7, 1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", first(["float32", "float64"]))
+def test_compiled_slopes_of_boxcox1p_have_what_rounding_loses(dtype: str) -> None:
+    """XLA makes x of (1 + x) - 1, so that nothing seems to be lost."""
+    x = -(10.0 ** -np.arange(2.0, 12)).astype(dtype)
+    wide = np.log1p(x.astype("float64"))
+    slope = dx.vmap(dx.grad(special.boxcox1p), (0, None))
+    with dx.enable_x64(dtype == "float64"):
+        by_x = dx.jit(lambda x: slope(x, 1e4))(x[2:])
+        mixed = dx.jit(dx.vmap(dx.grad(dx.grad(special.boxcox1p), 1), (0, None)))(x, 0.5)
+    eps = float(np.finfo(dtype).eps)
+    np.testing.assert_allclose(by_x, np.exp(9999 * wide[2:]), 8 * eps)
+    np.testing.assert_allclose(mixed, wide * np.exp(-0.5 * wide), 8 * eps)
