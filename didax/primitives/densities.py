@@ -89,7 +89,7 @@ def slope_by_gamma_parameter(a: Any, x: Any, drop: int) -> Any:
     return where(large, add(_log_of_mean(n, x, sub(n, x)), drift), sub(log(x), digamma(add(a, 1 - drop))))
 
 
-def _slope_of_gamma_power(drop: int) -> Any:
+def _slope_of_gamma_power(name: str, drop: int) -> Any:
     """The operation (a - drop) / x - 1, whose terms are subtracted by size: none is rounded where they cancel."""
 
     def slope(a: Any, x: Any) -> Any:
@@ -102,7 +102,7 @@ def _slope_of_gamma_power(drop: int) -> Any:
         x = where(and_(eq(x, 0), eq(above, 0)), like(1, x), x)
         return neg(mul(t, div(div(above, x), x)))
 
-    return composed(f"gamma_power_slope_{drop}", slope, lambda t, y, a, x: div(t, x), bend)
+    return composed(name, slope, lambda t, y, a, x: div(t, x), bend)
 
 
 def _log_power(a: Any, x: Any, drop: int = 0) -> Any:
@@ -113,18 +113,19 @@ def _log_power(a: Any, x: Any, drop: int = 0) -> Any:
     return where(is_exponential, sub(0, x), in_float64(power)(a, x))
 
 
-_poisson_slope, _gamma_slope = map(_slope_of_gamma_power, (0, 1))
+poisson_slope = _slope_of_gamma_power("poisson_slope", 0)
+gamma_slope = _slope_of_gamma_power("gamma_slope", 1)
 log_poisson = composed(
     "log_poisson",
     _log_power,
     lambda t, y, k, mu: mul(t, slope_by_gamma_parameter(k, mu, 0)),
-    lambda t, y, k, mu: mul(t, _poisson_slope(k, mu)),
+    lambda t, y, k, mu: mul(t, poisson_slope(k, mu)),
 )
 log_gamma_density = composed(
     "log_gamma_density",
     lambda a, x: _log_power(a, x, drop=1),
     lambda t, y, a, x: mul(t, slope_by_gamma_parameter(a, x, 1)),
-    lambda t, y, a, x: mul(t, _gamma_slope(a, x)),
+    lambda t, y, a, x: mul(t, gamma_slope(a, x)),
 )
 
 # --- Of the binomial and of the beta distribution -----------------------------------------------------------
