@@ -190,13 +190,14 @@ def _log_binomial(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
 def _log_binomial_within(a: Any, b: Any, x: Any, drop: int) -> Any:
     if is_single(x):
         value = in_float64(lambda a, b, x: double.logarithm_of(double.binomial(a, b, x, drop)))(a, b, x)
-        # Where only a power of x, or of 1 - x, is left, the logarithm may be next to 0.
-        of_rest = eq(a, drop)
-        other = where(of_rest, b, a)
-        power = mul(sub(other, drop), where(of_rest, log1p(neg(x)), log(x)))
-        return where(or_(of_rest, eq(b, drop)), add(power, log(other)) if drop else power, value)
-    factor, exponent = binomial_factors(a, b, x, drop)
-    return add(log(factor), exponent)
+    else:
+        factor, exponent = binomial_factors(a, b, x, drop)
+        value = add(log(factor), exponent)
+    # Where only a power of x, or of 1 - x, is left, the logarithm may be next to 0.
+    of_rest = eq(a, drop)
+    other = where(of_rest, b, a)
+    power = mul(sub(other, drop), where(of_rest, log1p(neg(x)), log(x)))
+    return where(or_(of_rest, eq(b, drop)), add(power, log(other)) if drop else power, value)
 
 
 def _slope_by_binomial_parameter(a: Any, b: Any, x: Any, rest: Any, excess: Any, drop: int) -> Any:

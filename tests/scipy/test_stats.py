@@ -784,3 +784,14 @@ def test_derivatives_of_nbinom_by_tiny_parameters() -> None:
     slopes = dx.jit(dx.vmap(dx.grad(stats.nbinom.logpmf, (1, 2)), (0, None, None)))(k, n, p)
     np.testing.assert_allclose(slopes[0], [math.log(1e-30), 1e30, 1e30], 1e-6)
     np.testing.assert_allclose(slopes[1], [1, -1, -4], 1e-6)
+
+
+@pytest.mark.parametrize("dtype", first(["float64", "float32"]))
+def test_binomial_logarithms_next_to_zero(dtype: str) -> None:
+    """Of no successes, and of nothing else: where only a power of p, or of 1 - p, is left."""
+    with dx.enable_x64(dtype == "float64"):
+        p = np.asarray([1e-20, 1e-9], dtype)
+        found = [stats.binom.logpmf(0, n, p) for n in (30, 1000)]
+        found.append(stats.binom.logpmf(30, 30, 1 - np.asarray([1e-3, 0.1], dtype)))
+    wanted = [-30.0 * p, -1000.0 * p, 30 * np.log((1 - np.asarray([1e-3, 0.1], dtype)).astype("float64"))]
+    np.testing.assert_allclose(found, wanted, 2e-6 if dtype == "float32" else 2e-9)
