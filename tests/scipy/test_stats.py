@@ -784,6 +784,10 @@ def test_derivatives_of_nbinom_by_tiny_parameters() -> None:
     slopes = dx.jit(dx.vmap(dx.grad(stats.nbinom.logpmf, (1, 2)), (0, None, None)))(k, n, p)
     np.testing.assert_allclose(slopes[0], [math.log(1e-30), 1e30, 1e30], 1e-6)
     np.testing.assert_allclose(slopes[1], [1, -1, -4], 1e-6)
+    by_n = dx.jit(dx.vmap(dx.grad(stats.nbinom.pmf, 1), (0, None, None)))(
+        k[:2], np.float32(1e-20), np.float32(0.3)
+    )
+    np.testing.assert_allclose(by_n, [math.log(0.3), 0.7**2 / 2], 1e-6)
 
 
 @pytest.mark.parametrize("dtype", first(["float64", "float32"]))
