@@ -442,6 +442,8 @@ def _within(a: Any, b: Any, x: Any, upper: bool, moderate: bool = False) -> Any:
     at = _tail(a, b, x, moderate)
     weight = _weight(at.a, at.b, x)
     tail = _share(weight, at.ratio)
+    if is_single(x) and not moderate:  # in float32 the fraction loses digits for parameters next to 0
+        tail = where(at.near_one, exp(at.log_share), tail)
     other = _rest(at, tail)
     return where(at.is_upper, tail, other) if upper else where(at.is_upper, other, tail)
 

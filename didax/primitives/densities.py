@@ -65,7 +65,8 @@ def _log_of_mean(x: Any, mean: Any, excess: Any) -> Any:
     """log(mean / x) of positive numbers, with excess = x - mean."""
     share = neg(div(excess, x))
     near = lt(abs_(share), 0.5)
-    return where(near, log1p(where(near, share, like(0, x))), log(div(mean, x)))
+    apart = mul(log(div(sqrt(mean), sqrt(x))), 2)  # the quotient of the numbers may be too large or small
+    return where(near, log1p(where(near, share, like(0, x))), apart)
 
 
 # --- Of Poisson and of the gamma distribution ---------------------------------------------------------------
@@ -88,11 +89,20 @@ def slope_by_gamma_parameter(a: Any, x: Any, drop: int) -> Any:
     return where(large, add(_log_of_mean(n, x, sub(n, x)), drift), sub(log(x), digamma(add(a, 1 - drop))))
 
 
-def _slope_of_gamma_power(a: Any, x: Any, drop: int) -> Any:
-    """(a - drop) / x - 1, whose terms are subtracted by size: none of them is rounded where they cancel."""
-    rest = sub(sub(a, max_(x, like(drop, x))), min_(x, like(drop, x))) if drop else sub(a, x)
-    at_zero = and_(eq(x, 0), eq(a, drop))
-    return where(at_zero, like(-1, x), div(rest, where(at_zero, like(1, x), x)))
+def _slope_of_gamma_power(name: str, drop: int) -> Any:
+    """The operation (a - drop) / x - 1, whose terms are subtracted by size: none is rounded where they cancel."""
+
+    def slope(a: Any, x: Any) -> Any:
+        rest = sub(sub(a, max_(x, like(drop, x))), min_(x, like(drop, x))) if drop else sub(a, x)
+        at_zero = and_(eq(x, 0), eq(a, drop))
+        return where(at_zero, like(-1, x), div(rest, where(at_zero, like(1, x), x)))
+
+    def bend(t: Any, y: Any, a: Any, x: Any) -> Any:
+        above = sub(a, drop)
+        x = where(and_(eq(x, 0), eq(above, 0)), like(1, x), x)
+        return neg(mul(t, div(div(above, x), x)))
+
+    return composed(name, slope, lambda t, y, a, x: div(t, x), bend)
 
 
 def _log_power(a: Any, x: Any, drop: int = 0) -> Any:
@@ -103,17 +113,19 @@ def _log_power(a: Any, x: Any, drop: int = 0) -> Any:
     return where(is_exponential, sub(0, x), in_float64(power)(a, x))
 
 
+poisson_slope = _slope_of_gamma_power("poisson_slope", 0)
+gamma_slope = _slope_of_gamma_power("gamma_slope", 1)
 log_poisson = composed(
     "log_poisson",
     _log_power,
     lambda t, y, k, mu: mul(t, slope_by_gamma_parameter(k, mu, 0)),
-    lambda t, y, k, mu: mul(t, _slope_of_gamma_power(k, mu, 0)),
+    lambda t, y, k, mu: mul(t, poisson_slope(k, mu)),
 )
 log_gamma_density = composed(
     "log_gamma_density",
     lambda a, x: _log_power(a, x, drop=1),
     lambda t, y, a, x: mul(t, slope_by_gamma_parameter(a, x, 1)),
-    lambda t, y, a, x: mul(t, _slope_of_gamma_power(a, x, 1)),
+    lambda t, y, a, x: mul(t, gamma_slope(a, x)),
 )
 
 # --- Of the binomial and of the beta distribution -----------------------------------------------------------
@@ -178,13 +190,14 @@ def _log_binomial(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
 def _log_binomial_within(a: Any, b: Any, x: Any, drop: int) -> Any:
     if is_single(x):
         value = in_float64(lambda a, b, x: double.logarithm_of(double.binomial(a, b, x, drop)))(a, b, x)
-        # Where only a power of x, or of 1 - x, is left, the logarithm may be next to 0.
-        of_rest = eq(a, drop)
-        other = where(of_rest, b, a)
-        power = mul(sub(other, drop), where(of_rest, log1p(neg(x)), log(x)))
-        return where(or_(of_rest, eq(b, drop)), add(power, log(other)) if drop else power, value)
-    factor, exponent = binomial_factors(a, b, x, drop)
-    return add(log(factor), exponent)
+    else:
+        factor, exponent = binomial_factors(a, b, x, drop)
+        value = add(log(factor), exponent)
+    # Where only a power of x, or of 1 - x, is left, the logarithm may be next to 0.
+    of_rest = eq(a, drop)
+    other = where(of_rest, b, a)
+    power = mul(sub(other, drop), where(of_rest, log1p(neg(x)), log(x)))
+    return where(or_(of_rest, eq(b, drop)), add(power, log(other)) if drop else power, value)
 
 
 def _slope_by_binomial_parameter(a: Any, b: Any, x: Any, rest: Any, excess: Any, drop: int) -> Any:
@@ -265,6 +278,15 @@ log_beta_density = composed(
     _by_parameter(True, 1),
     _by_parameter(False, 1),
     lambda t, y, a, b, x: mul(t, slope_by_share(a, b, x, 1)),
+)
+
+# log(1 + k / n), which nbinom has beside a binomial probability. In its derivative, the product of two divisors (which
+# XLA makes of two quotients) would vanish for a small n.
+log1p_quotient = composed(
+    "log1p_quotient",
+    lambda k, n: log1p(div(k, n)),
+    lambda t, y, k, n: div(t, add(n, k)),
+    lambda t, y, k, n: neg(mul(t, mul(div(k, n), div(1, add(n, k))))),
 )
 
 # --- Student's, of float32 numbers --------------------------------------------------------------------------

@@ -62,10 +62,12 @@ from didax.primitives.select import where
 
 
 def sum_and_error(x: Any, y: Any) -> tuple[Any, Any]:
-    """x + y, and what its rounding has lost (Knuth, The Art of Computer Programming, 4.2.2)."""
-    total = add(x, y)
-    seen = sub(total, x)
-    lost = add(sub(x, sub(total, seen)), sub(y, seen))
+    """x + y, and what its rounding has lost (Dekker, 1971).
+
+    The operands are chosen by size, because XLA makes x of (1 + x) - 1, where 1 is a constant.
+    """
+    total, x_is_more = add(x, y), gt(abs_(x), abs_(y))
+    lost = sub(where(x_is_more, y, x), sub(total, where(x_is_more, x, y)))
     return total, where(is_finite(lost), lost, like(0, x))
 
 

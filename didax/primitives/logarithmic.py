@@ -2,6 +2,7 @@
 
     xlogy(x, y)     x log y, and 0 where x is 0           entropies and likelihoods at probability 0
     xlog1py(x, y)   x log(1 + y), and 0 where x is 0
+    entr(x)         -x log x, 0 at 0 and -inf below
     rel_entr(p, q)  p log(p / q), and 0 where p is 0; kl_div(p, q) is p log(p / q) - p + q
     log_quotient(p, q)  log(p / q)
     logit(x)        log(x / (1 - x))
@@ -82,6 +83,16 @@ xlog1py = composed(
     lambda t, z, x, y: mul(t, log1p(y)),
     lambda t, z, x, y: mul(t, _ratio(x, add(y, 1))),
 )
+
+
+def _entropy(x: Any) -> Any:
+    below = lt(x, 0)
+    value = times_logarithm(x, where(below, like(1, x), x), lambda y: neg(log(y)))
+    return where(below, like(-math.inf, x), value)
+
+
+# With the derivative of its own. That of x y for y = log(x) would have x / x, whose own derivatives cancel.
+entr = composed("entr", _entropy, lambda t, y, x: mul(t, where(lt(x, 0), like(0, x), neg(add(log(x), 1)))))
 
 
 def _log_far_ratio(p: Any, q: Any, ratio: Any) -> Any:

@@ -16,6 +16,7 @@ operation of this file is lowered as the jaxpr of a Python function over other p
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from didax.primitives import gamma_in_double as double
 from didax.primitives.composed import (
     composed,
     derivatives,
+    higher_slope_of,
     iterate,
     like,
     log_of_rest,
@@ -275,7 +277,8 @@ def _log_distribution(a: Any, x: Any, upper: bool) -> Any:
     log_q = _log_weight_times(a, x, mul(a, _times_x(at.h, x)), x)
     small, q = _small(a, x, at)
     if upper:
-        inside = where(at.by_series, where(small, log(q), log_of_rest(log_p)), log_q)
+        log_rest = where(and_(small, lt(q, 0.5)), log(q), log_of_rest(log_p))
+        inside = where(at.by_series, log_rest, log_q)
     else:
         log_p = where(and_(small, lt(q, 0.5)), log1p(neg(q)), log_p)
         inside = where(at.by_series, log_p, log_of_rest(log_q))
@@ -412,7 +415,7 @@ def _relative_grad(a: Any, x: Any, log_x: Any) -> Any:
     below = neg(div(add(mul(sub(log_x, digamma(add(a, 1))), at.s), at.d_s), a))
     above = add(mul(sub(log_x, digamma(a)), at.h), at.d_h)
     normal = mul(add(div(1, a), div(1, x)), 0.5)
-    inside = where(at.by_fraction, above, where(_large(a), normal, below))
+    inside = where(at.by_fraction, above, where(_is_normal(a, x), normal, below))
     return where(and_(gt(a, 0), lt(x, math.inf)), inside, like(math.nan, x))
 
 
@@ -424,9 +427,42 @@ def _igamma_grad_a(a: Any, x: Any) -> Any:
     return where(valid, where(inside, slope, like(0, x)), like(math.nan, x))
 
 
+def _igamma_slope(a: Any, x: Any) -> Any:
+    """dP/da, for further derivatives, too: W ((log(x) - digamma(a + 1)) S + dS/da), and the same of -a h for Q.
+
+    No factor is large for a small `a`: the derivatives of such factors would cancel.
+    """
+    inside = and_(gt(x, 0), lt(x, math.inf))
+    safe = where(inside, x, like(1, x))
+    at = _expand(a, safe, sloped=True)
+    rise = slope_by_gamma_parameter(a, safe, 0)
+    below = add(mul(rise, at.s), at.d_s)
+    above = neg(add(mul(add(mul(a, rise), 1), at.h), mul(a, at.d_h)))
+    normal = mul(add(div(a, safe), 1), -0.5)
+    slope = mul(
+        gamma_weight(a, safe), where(at.by_fraction, above, where(_is_normal(a, safe), normal, below))
+    )
+    valid = and_(and_(gt(a, 0), lt(a, math.inf)), ge(x, 0))
+    return where(valid, where(inside, slope, like(0, x)), like(math.nan, x))
+
+
+@functools.cache
+def _igamma_slopes(by: str) -> Any:
+    """The first derivative of float64 numbers has the density, which a gradient by x has as well."""
+    if by == "a":
+        return lambda a, x: (_igamma_slope if is_single(a) else _igamma_grad_a)(a, x)
+    return in_float64(higher_slope_of(_igamma_slope, "a", by[1:]))
+
+
 # --- The primitives -----------------------------------------------------------------------------------------
 
 
+gamma_weight = composed(
+    "gamma_weight",
+    _weight,
+    lambda t, y, a, x: mul(t, mul(y, slope_by_gamma_parameter(a, x, 0))),
+    lambda t, y, a, x: mul(t, mul(y, sub(div(a, x), 1))),
+)
 gamma_density = composed(
     "gamma_density",
     _density,
@@ -434,9 +470,7 @@ gamma_density = composed(
     lambda t, y, a, x: mul(t, _density_slope(a, x)),
     series=lambda a, x: exp(log_gamma_density(a, x)),
 )
-_igamma_grad = derivatives(
-    "igamma_grad", "a", slopes("a", lambda by: _igamma_grad_a), gamma_density, expanded=in_float64
-)
+_igamma_grad = derivatives("igamma_grad", "a", _igamma_slopes, gamma_density, expanded=in_float64)
 igamma_grad_a, igamma_grad_aa = map(_igamma_grad, ("a", "aa"))
 igamma = composed(
     "igamma",

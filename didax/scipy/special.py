@@ -92,12 +92,6 @@ def _choose(condition: Any, x: Any, y: Any) -> Any:
 # --- Logistic functions and entropies -----------------------------------------------------------------------
 
 
-def _entr(x: Any) -> Any:
-    negative = el.lt(x, 0)
-    safe = _choose(negative, 1.0, x)
-    return _choose(negative, -math.inf, el.neg(logarithmic.xlogy(safe, safe)))
-
-
 expit = _function("expit", 1, "1 / (1 + exp(-x)).", el.logistic, "fc")
 logit = _function("logit", 1, "log(p / (1 - p)), the inverse of `expit`.", logarithmic.logit)
 logit.implementations["c"] = families.complex_logit
@@ -107,7 +101,7 @@ xlog1py = _function(
     "xlog1py", 2, "x log(1 + y), and 0 where x is 0, with its derivatives.", logarithmic.xlog1py
 )
 xlog1py.implementations["c"] = families.complex_xlog1py
-entr = _function("entr", 1, "-x log(x), 0 at 0 and -inf below.", _entr)
+entr = _function("entr", 1, "-x log(x), 0 at 0 and -inf below.", logarithmic.entr)
 rel_entr = _function("rel_entr", 2, "p log(p / q), 0 where p is 0; inf where p or q is negative, or where only q is 0.",
                      logarithmic.rel_entr)  # fmt: skip
 kl_div = _function("kl_div", 2, "p log(p / q) - p + q; inf where `rel_entr` is inf.", logarithmic.kl_div)

@@ -139,6 +139,11 @@ def test_functions_of_matrices() -> None:
     assert_close(value, math.e * np.eye(2, dtype="complex64"), 1e-6)
     assert error < 1e-6
     assert dnp.isnan(linalg.funm(nilpotent, dnp.exp)).any()
+    for seed, w in ((0, [1.0, 1.0, 2.0, 3.0]), (1, [0.0, 0.0, 1.0, 1.0]), (2, [2.0, 2.0, 2.0, 0.5])):
+        turned = np.linalg.qr(np.random.default_rng(seed).normal(size=(4, 4)))[0]
+        x = (turned * w @ turned.T).astype("float32")  # of eigenvalues that are equal up to rounding
+        for function in (linalg.funm, dx.jit(linalg.funm, static_argnums=1)):
+            np.testing.assert_allclose(function(x, dnp.exp), turned * np.exp(w) @ turned.T, 1e-5, 4e-5)
 
 
 def test_polar_factors() -> None:

@@ -717,3 +717,34 @@ def test_integrals_of_float32_numbers_are_rounded_once() -> None:
     }
     for name, (function, values) in wanted.items():
         np.testing.assert_allclose(dx.jit(function)(x), values, 1.3e-7, 1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", first(["float32", "float64"]))
+def test_compiled_slopes_of_boxcox1p_have_what_rounding_loses(dtype: str) -> None:
+    """XLA makes x of (1 + x) - 1, so that nothing seems to be lost."""
+    x = -(10.0 ** -np.arange(2.0, 12)).astype(dtype)
+    wide = np.log1p(x.astype("float64"))
+    slope = dx.vmap(dx.grad(special.boxcox1p), (0, None))
+    with dx.enable_x64(dtype == "float64"):
+        by_x = dx.jit(lambda x: slope(x, 1e4))(x[2:])
+        mixed = dx.jit(dx.vmap(dx.grad(dx.grad(special.boxcox1p), 1), (0, None)))(x, 0.5)
+    eps = float(np.finfo(dtype).eps)
+    np.testing.assert_allclose(by_x, np.exp(9999 * wide[2:]), 8 * eps)
+    np.testing.assert_allclose(mixed, wide * np.exp(-0.5 * wide), 8 * eps)
+
+
+def test_values_and_slopes_of_parameters_that_are_tiny_or_whole() -> None:
+    """Second derivatives of entropies, betainc of a small parameter, hyp1f1 where it is a polynomial times exp(x)."""
+    x = np.float32([1e-30, 1e-3, 1e25])
+    curve = dx.vmap(dx.grad(dx.grad(special.entr)))
+    np.testing.assert_allclose(dx.jit(curve)(x), -1 / x, 1e-6)
+    assert dx.grad(special.entr)(0.0) == np.inf and dx.grad(special.entr)(-1.0) == 0
+    a = np.float32([1e-37, 1e-33, 1e-20])
+    np.testing.assert_allclose(special.betainc(a, np.float32(0.1), np.float32(0.3)), 1, 2e-7)
+    with dx.enable_x64(True):
+        found = [
+            special.hyp1f1(1.5, -2.5, -100.0),
+            special.hyp1f1(5.0, 2.0, -400.0),
+            special.hyp1f1(1.5, 1.5, -80.0),
+        ]
+    np.testing.assert_allclose(found, [-3.888118218788629e-36, -4.955052543421991e-168, np.exp(-80)], 1e-12)

@@ -17,7 +17,7 @@ import scipy.stats
 import didax as dx
 import didax.numpy as dnp
 from didax.core.errors import ArgumentError
-from didax.scipy import stats
+from didax.scipy import special, stats
 from tests.checks import assert_close, first
 from tests.scipy.families import check_batches, check_derivatives
 
@@ -760,3 +760,42 @@ def test_mixed_derivatives_where_a_parameter_is_one() -> None:
         1 + math.log(0.25),
         1e-5,
     )
+
+
+def test_derivatives_of_the_gamma_distribution_far_from_its_mean() -> None:
+    """By a parameter far above x, by a tiny one, and where terms of different sizes cancel. Numbers from mpmath."""
+    for x64 in (False, True):
+        rtol = 1e-12 if x64 else 2e-6
+        with dx.enable_x64(x64):
+            np.testing.assert_allclose(dx.grad(stats.gamma.logpdf, 1)(1e-30, 1e8), -87.498233528773736, rtol)
+            np.testing.assert_allclose(dx.grad(stats.gamma.logcdf, 1)(0.3, 1e15), -35.742749199236622, rtol)
+            twice = dx.grad(dx.grad(stats.gamma.logpdf))
+            np.testing.assert_allclose([twice(1e4, 0.3), twice(1e15, 2.5)], [7e-9, -1.5e-30], rtol)
+            np.testing.assert_allclose(stats.gamma.logsf(1e-30, 0.5), -1.1283791670955127e-15, rtol)
+            twice = dx.grad(dx.grad(special.gammainc))
+            np.testing.assert_allclose(
+                [twice(1e-20, 0.3), twice(1e-9, 5.0)], [-0.324020585800443, -0.00536709211127137], rtol
+            )
+
+
+def test_derivatives_of_nbinom_by_tiny_parameters() -> None:
+    """Also compiled, where XLA divides by the product of two divisors."""
+    k, n, p = np.float32([0, 2, 5]), np.float32(1e-30), np.float32(1e-30)
+    slopes = dx.jit(dx.vmap(dx.grad(stats.nbinom.logpmf, (1, 2)), (0, None, None)))(k, n, p)
+    np.testing.assert_allclose(slopes[0], [math.log(1e-30), 1e30, 1e30], 1e-6)
+    np.testing.assert_allclose(slopes[1], [1, -1, -4], 1e-6)
+    by_n = dx.jit(dx.vmap(dx.grad(stats.nbinom.pmf, 1), (0, None, None)))(
+        k[:2], np.float32(1e-20), np.float32(0.3)
+    )
+    np.testing.assert_allclose(by_n, [math.log(0.3), 0.7**2 / 2], 1e-6)
+
+
+@pytest.mark.parametrize("dtype", first(["float64", "float32"]))
+def test_binomial_logarithms_next_to_zero(dtype: str) -> None:
+    """Of no successes, and of nothing else: where only a power of p, or of 1 - p, is left."""
+    with dx.enable_x64(dtype == "float64"):
+        p = np.asarray([1e-20, 1e-9], dtype)
+        found = [stats.binom.logpmf(0, n, p) for n in (30, 1000)]
+        found.append(stats.binom.logpmf(30, 30, 1 - np.asarray([1e-3, 0.1], dtype)))
+    wanted = [-30.0 * p, -1000.0 * p, 30 * np.log((1 - np.asarray([1e-3, 0.1], dtype)).astype("float64"))]
+    np.testing.assert_allclose(found, wanted, 2e-6 if dtype == "float32" else 2e-9)

@@ -152,9 +152,10 @@ def principal_root(x: Any) -> Sequence[Any]:
 def parlett(t: Any, f: Any) -> Sequence[Any]:
     """f of an upper triangular matrix, from a diagonal matrix of its values: f t = t f, by diagonals."""
     w, f = t.diagonal(), np.array(f, order="C")
+    rounding = 4 * len(w) * np.finfo(t.dtype).eps * abs(t).max(initial=0)
     for p in range(1, len(w)):
         gaps = w[p:] - w[:-p]
-        if not gaps.all():
+        if not (abs(gaps) > rounding).all():
             raise Declined
         _diagonal(f, p)[:] = (t.dot(f) - f.dot(t)).diagonal(p) / gaps
     return [f]

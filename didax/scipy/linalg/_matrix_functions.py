@@ -234,13 +234,19 @@ def _parlett(t: Any, values: Any) -> Any:
     n, w = t.shape[-1], matrix.diagonal(t)
     offsets = np.arange(n) - np.arange(n)[:, None]
     gaps = w - w[:, None]
+    rounding = 4 * n * float(dtypes.finfo(t.dtype).eps) * abs(t).max(initial=0)
+    size = dnp.where(dnp.isfinite(values), abs(values), 0).max(initial=0)
+    equal = abs(gaps) <= rounding
 
     def superdiagonal(p: Any, f: Any) -> Any:
-        """f is 0 where it is not known yet, so its commutator with t has the sums of the recurrence."""
+        """f is 0 where it is not known yet, so its commutator with t has the sums of the recurrence.
+
+        For equal eigenvalues both are 0 if the matrix can be diagonalised. All of this is so up to rounding.
+        """
         sums = matrix.matmul(t, f) - matrix.matmul(f, t)
-        safe = dnp.where(gaps == 0, 1, gaps)
-        unknown = dnp.where((t == 0) & (sums == 0), 0, dnp.nan)
-        return f + dnp.where(offsets == p, dnp.where(gaps == 0, unknown, sums / safe), 0)
+        unknown = dnp.where(gaps == 0, dnp.nan, sums / dnp.where(gaps == 0, 1, gaps))
+        vanishes = equal & (abs(t) <= rounding) & (abs(sums) <= rounding * size)
+        return f + dnp.where(offsets == p, dnp.where(vanishes, 0, unknown), 0)
 
     return fori_loop(1, n, superdiagonal, values)
 

@@ -39,6 +39,7 @@ log_gamma_density = _density("log_gamma_density", 2)
 log_binomial = _density("log_binomial", 3)
 log_beta_density = _density("log_beta_density", 3)
 log_t_density = _density("log_t_density", 2)
+log1p_quotient = _density("log1p_quotient", 2)
 gamma_density, beta_density = [
     ufunc(f.name, n, f"See `didax/primitives/{where}.py`.", operands="inexact", f=f)
     for f, n, where in ((special.gamma_density, 2, "special"), (beta.beta_density, 3, "beta"))

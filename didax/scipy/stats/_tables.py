@@ -48,6 +48,7 @@ from didax.scipy.stats._parts import (
     exp_or_inf,
     gamma_density,
     log1mexp_of_exp,
+    log1p_quotient,
     log1p_square,
     log_beta_binomial,
     log_binomial,
@@ -259,6 +260,12 @@ def _bernoulli_ppf(q: Any, p: Any) -> Any:
     return dnp.where(_is_share(q) & _is_share(p), value, math.nan)
 
 
+def _nbinom_pmf(k: Any, n: Any, p: Any) -> Any:
+    """For k = 0 without n / n, whose derivative would be rounding errors of a small n."""
+    share = dnp.where(k == 0, 1, n) / dnp.where(k == 0, 1, n + k)
+    return beta_density(n + 1, k + 1, p) / (n + k + 1) * share
+
+
 def _poisson_entropy(mu: Any) -> Any:
     """By its definition up to mean 50, by its asymptotic series (Evans and Boersma, SIAM Rev. 30, 1988) above."""
     near = mu < 50
@@ -297,8 +304,8 @@ DISCRETE: list[Distribution] = [
     discrete(
         "nbinom", "The negative binomial distribution: failures before the n-th success.", "n p", support=_from(0),
         valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1),
-        also="", pmf=lambda k, n, p: beta_density(n + 1, k + 1, p) / (n + k) * (n / (n + k + 1)),
-        logpmf=lambda k, n, p: log_binomial(n, k, p) - dnp.log1p(k / n)),
+        also="", pmf=_nbinom_pmf,
+        logpmf=lambda k, n, p: log_binomial(n, k, p) - log1p_quotient(k, n)),
     discrete(
         "poisson", "The Poisson distribution of mean mu.", "mu", support=_from(0), valid=lambda mu: mu >= 0,
         also="", pmf=lambda k, mu: gamma_density(k + 1, mu), logpmf=log_poisson, cdf=lambda k, mu: gammaincc(k + 1, mu),
