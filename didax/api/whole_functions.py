@@ -6,23 +6,24 @@
 An eager operation takes a microsecond or two more than NumPy takes: arguments are checked, the current trace and the
 plan are looked up, an array is made of the result. `evaluated_whole` lets a library function pay that once. What a call
 comes down to is staged, and the NumPy rules of its operations are remembered by the types of the arrays and the values
-of the other arguments, except floats that the operations take as they are. The same rules run on the same values in the
-same order, so the results are those of single operations bit by bit, which the third call verifies. Calls under a
+of the other arguments, except numbers that the operations take as they are. The same rules run on the same values in
+the same order, so the results are those of single operations bit by bit, which the third call verifies. Calls under a
 transformation, with large arrays, with arguments that are neither arrays nor plain values, and calls whose operations
 someone watches are evaluated as they are written.
 
 A function that looks at the values of its arrays, in order to choose or to refuse, is not decorated: a remembered call
-does not look. Read next: `number_arguments.py`, floats that change from call to call; `numpy_functions.py`, what NumPy
+does not look. Read next: `number_arguments.py`, numbers that change from call to call; `numpy_functions.py`, what NumPy
 computes in one go; `runtime/numpy_plans.py`.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from math import copysign, inf
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -53,18 +54,21 @@ R = TypeVar("R")
 
 _KINDS_MAX = 4096  # of calls of all functions; one takes some 20 kB
 _FIRST_CALLS = 3  # of one kind: staging takes as long as some twenty calls
-_PLAIN = frozenset({type(None), bool, int, str, type})
+_PLAIN = frozenset({type(None), bool, str, type})
+_NUMBERS: frozenset[Any] = frozenset({int, float})
+_INTEGERS_END = 1 << 31  # beyond the integers that may be arguments
 _LISTS = frozenset({list, tuple})
 _ARRAYS = frozenset({ConcreteArray, np.ndarray})
 _NUMPY_KINDS = "?bBhHiIlLqQefdFD"
 _NUMPY_SCALARS = frozenset([np.dtype(kind).type for kind in _NUMPY_KINDS])
 _WIDE_FLOATS = frozenset({np.dtype(kind) for kind in (np.float32, np.float64, np.complex64, np.complex128)})
 _ITEMS_MAX = 16  # of a list among the arguments
+_NUMBERS_MAX = 4  # among the arguments of a call, for which it is tried one by one whether they are arguments
 _CONSTANT_MAX = 1024  # elements of a result that is the same for all calls of a kind
 _AS_WRITTEN = object()  # what is remembered of calls that stay as they are written
 _RESULTS = re.compile(r"y\d+_\d+")
 _get_current = current_trace_var.get
-_remembered: dict[Any, Any] = {}  # by kind of call: how many there were, then a `_Whole` or `_AS_WRITTEN`
+_remembered: dict[Any, Any] = {}  # by kind of call: how many there were, then what they are
 on_clear(_remembered.clear)
 
 
@@ -86,9 +90,16 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
             if numbers:
                 key = *of_any, *numbers
             whole = _remembered.get(key, 0)
-            if numbers and type(whole) is not _Whole and type(general := _remembered.get(of_any)) is _Whole:
-                whole = general
-                values += numbers
+            of_others, moving = of_any, None
+            if numbers and type(whole) is not _Whole:
+                general = _remembered.get(of_any)
+                if type(general) is _Moving:
+                    moving = general
+                    of_others = _of_others(of_any, numbers, moving)
+                    general = _remembered.get(of_others)
+                if type(general) is _Whole:
+                    whole = general
+                    values += numbers if moving is None else [numbers[i] for i in moving]
             if type(whole) is _Whole:
                 try:
                     return whole.run(values)
@@ -96,8 +107,8 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
                     return f(*args, **kwargs)
             result = f(*args, **kwargs)
             if numbers and whole == 0:  # the program that has the number is faster, if it comes again
-                _count(f, of_any, args, kwargs, values, numbers, result)
-            _count(f, key, args, kwargs, values, (), result)
+                _count(f, of_others, args, kwargs, values, numbers, moving, result)
+            _count(f, key, args, kwargs, values, (), _Moving(), result)
             return result
         except Exception as error:
             strip_internal_frames(error, f, args, kwargs)
@@ -107,17 +118,44 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
 
 
 def _count(
-    f: Any, key: Any, args: Any, kwargs: Any, values: list[Any], numbers: Sequence[float], result: Any
+    f: Any,
+    key: Any,
+    args: Any,
+    kwargs: Any,
+    values: list[Any],
+    numbers: Sequence[float],
+    moving: _Moving | None,
+    result: Any,
 ) -> None:
-    """Count a call of a kind, and from the third one on remember what such calls come down to, with any numbers."""
+    """Count a call of a kind, and from the third one on remember what such calls come down to, with other numbers.
+
+    `moving` has the positions of the numbers that may be others; it is None where they are still to be found.
+    """
     whole = _remembered.get(key, 0)
     if type(whole) is not int:  # as it is written, or another thread was here
         return
     if len(_remembered) >= _KINDS_MAX:
         _forget()
     _remembered[key] = whole + 1
-    if whole + 1 >= _FIRST_CALLS:
-        _remembered[key] = _whole_of(f, args, kwargs, values, numbers, result) or _AS_WRITTEN
+    if whole + 1 < _FIRST_CALLS:
+        return
+    every = tuple(range(len(numbers)))
+    found = _whole_of(f, args, kwargs, values, numbers, every if moving is None else moving, result)
+    if found is None and moving is None and 1 < len(every) <= _NUMBERS_MAX:
+        moving = _Moving()
+        for i in every:
+            also = _whole_of(f, args, kwargs, values, numbers, (*moving, i), result)
+            if also is not None:
+                moving, found = _Moving((*moving, i)), also
+        if moving:
+            _remembered[key] = moving
+            key = _of_others(key, numbers, moving)
+    _remembered[key] = found or _AS_WRITTEN
+
+
+def _of_others(of_any: tuple[Any, ...], numbers: Sequence[float], moving: _Moving) -> tuple[Any, ...]:
+    """The key of calls in which the numbers in these positions may be others."""
+    return of_any, *[x for i, x in enumerate(numbers) if i not in moving]
 
 
 def _forget() -> None:
@@ -134,7 +172,7 @@ def _kind_of_call(
 ) -> tuple[tuple[Any, ...], list[Any], list[float]] | None:
     """A key shared by calls that come down to the same operations, the values of the arrays, and numbers beside them.
 
-    None for other calls. The numbers are Python floats that may be arguments, see `number_arguments.py`.
+    None for other calls. The numbers are Python numbers that may be arguments, see `number_arguments.py`.
     """
     key: list[Any] = [config.state(), *kwargs]
     values: list[Any] = []
@@ -149,7 +187,13 @@ def _kind_of_call(
             values.append(x.host_value() if value is None else value)
         elif kind in _PLAIN:
             key += (kind, x)
-        elif kind is float and (x % 1.0 > 0 or 2 < abs(x) < inf):  # `_is_argument`, without a call
+        elif kind is int:
+            if 2 < abs(x) < _INTEGERS_END:  # `_is_argument`, without a call
+                key.append(kind)
+                numbers.append(x)
+            else:
+                key += (kind, x)
+        elif kind is float and (x % 1.0 > 0 or 2 < abs(x) < inf):
             key.append(kind)
             numbers.append(x)
         elif kind is float and x == x:
@@ -175,8 +219,13 @@ def _kind_of_call(
 
 
 def _is_argument(x: float) -> bool:
-    """Whether a float may be an argument: small integers, infinities and NaN may be special to a function."""
-    return x % 1.0 > 0 or 2 < abs(x) < inf
+    """Whether a number may be an argument: small integers, infinities and NaN may be special to a function."""
+    return x % 1.0 > 0 or 2 < abs(x) < (_INTEGERS_END if type(x) is int else inf)
+
+
+def _is_of_integers(x: Any) -> bool:
+    """Whether an argument is a tuple such as a shape or axes."""
+    return type(x) is tuple and all([type(i) is int for i in cast("Any", x)])
 
 
 def _value_here(x: np.ndarray[Any, Any]) -> Any:
@@ -190,6 +239,10 @@ def _value_here(x: np.ndarray[Any, Any]) -> Any:
     if dtype.kind in "iu" and count_nonzero(value != x):
         return None  # a position is out of bounds by all of its digits
     return value
+
+
+class _Moving(tuple[int, ...]):
+    """Which of the numbers of a call may be others, where some may not."""
 
 
 class _Whole(NamedTuple):
@@ -213,12 +266,19 @@ class _Whole(NamedTuple):
 
 
 def _whole_of(
-    f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], numbers: Sequence[float], result: Any
+    f: Any,
+    args: Any,
+    kwargs: dict[str, Any],
+    values: list[Any],
+    numbers: Sequence[float],
+    moving: tuple[int, ...],
+    result: Any,
 ) -> _Whole | None:
     """What a call like this one, with this result, comes down to; None where it is evaluated as it is written.
 
-    The values are those of the arrays; the numbers, if any, are arguments, too.
+    The values are those of the arrays; the numbers in the positions `moving`, if any, are arguments, too.
     """
+    numbers = [numbers[i] for i in moving]
     leaves, tree = pytree.flatten(result)
     if not on_cpu() or not all([type(y) is ConcreteArray for y in leaves]):
         return None
@@ -232,14 +292,17 @@ def _whole_of(
 
     def staged(*tracers: Any) -> list[Any]:
         staged_whole.set(_get_current())
-        given, given_numbers = iter(tracers[: len(arrays)]), iter(tracers[len(arrays) :])
+        given, positions = iter(tracers[: len(arrays)]), itertools.count()
+        by_position = dict(zip(moving, tracers[len(arrays) :], strict=False))
 
         def with_tracers(x: Any) -> Any:
             if type(x) in _ARRAYS:
                 return next(given)
-            if type(x) is float:
-                return next(given_numbers, x) if _is_argument(x) else x
-            return type(x)(map(with_tracers, x)) if type(x) in _LISTS else x
+            if type(x) in _NUMBERS:
+                return by_position.get(next(positions), x) if _is_argument(x) else x
+            if type(x) not in _LISTS or _is_of_integers(x):
+                return x
+            return type(x)(map(with_tracers, x))
 
         return pytree.leaves(
             f(*map(with_tracers, args), **{name: with_tracers(x) for name, x in kwargs.items()})
@@ -620,11 +683,11 @@ _OPERATORS: dict[Any, str] = {
     np.not_equal: "{} != {}", np.bitwise_and: "{} & {}", np.bitwise_or: "{} | {}",
     np.divide: "{} / {}", np.invert: "~{}",
 }  # fmt: skip
-_NUMBERS = frozenset({np.dtype(kind) for kind in (np.bool_, np.int32, np.int64, np.float32, np.float64)})
+_OF_OPERATORS = frozenset({np.dtype(kind) for kind in (np.bool_, np.int32, np.int64, np.float32, np.float64)})
 
 
 def _is_number(aval: ShapedArray) -> bool:
-    return aval.shape == () and aval.dtype in _NUMBERS
+    return aval.shape == () and aval.dtype in _OF_OPERATORS
 
 
 def _numpy_rule(eqn: Eqn) -> Callable[..., Any] | None:
