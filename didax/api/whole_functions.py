@@ -19,25 +19,21 @@ computes in one go; `runtime/numpy_plans.py`.
 from __future__ import annotations
 
 import functools
-import itertools
 import re
 from collections.abc import Callable, Sequence
-from math import copysign, inf
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
+from didax.api.kinds_of_calls import arrays_in, called_with, kind_of_call, traced
 from didax.api.numpy_functions import Declined, evaluated_jaxpr, have_equal_bits, staged_whole, value_of
 from didax.core import config, pytree
 from didax.core import sharding as shardings
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dtypes import narrowed
 from didax.core.errors import strip_internal_frames
-from didax.core.exact import exact
 from didax.core.jaxpr import Eqn, Jaxpr, Literal
 from didax.core.primitive import application_key, current_trace_var, eager_trace
 from didax.passes.physical import is_physical
-from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import jit_p
 from didax.primitives.control_flow.common import LoopPrimitive
 from didax.primitives.numpy_rules import count_nonzero, of_constants
@@ -46,7 +42,6 @@ from didax.primitives.shape import broadcast_in_dim_p
 from didax.runtime.array import ConcreteArray, as_concrete
 from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, on_cpu, run_quietly
 from didax.transforms.cache import on_clear
-from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.signals import fragile, hold_signals, raise_held, release_signals
 
 P = ParamSpec("P")
@@ -54,15 +49,7 @@ R = TypeVar("R")
 
 _KINDS_MAX = 4096  # of calls of all functions; one takes some 20 kB
 _FIRST_CALLS = 3  # of one kind: staging takes as long as some twenty calls
-_PLAIN = frozenset({type(None), bool, str, type})
-_NUMBERS: frozenset[Any] = frozenset({int, float})
-_INTEGERS_END = 1 << 31  # beyond the integers that may be arguments
-_LISTS = frozenset({list, tuple})
-_ARRAYS = frozenset({ConcreteArray, np.ndarray})
-_NUMPY_KINDS = "?bBhHiIlLqQefdFD"
-_NUMPY_SCALARS = frozenset([np.dtype(kind).type for kind in _NUMPY_KINDS])
 _WIDE_FLOATS = frozenset({np.dtype(kind) for kind in (np.float32, np.float64, np.complex64, np.complex128)})
-_ITEMS_MAX = 16  # of a list among the arguments
 _NUMBERS_MAX = 4  # among the arguments of a call, for which it is tried one by one whether they are arguments
 _CONSTANT_MAX = 1024  # elements of a result that is the same for all calls of a kind
 _AS_WRITTEN = object()  # what is remembered of calls that stay as they are written
@@ -81,7 +68,7 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
             if (
                 _get_current() is not eager_trace
                 or (shardings.in_use and config.state().mesh is not None)
-                or (kind := _kind_of_call(args, kwargs)) is None
+                or (kind := kind_of_call(args, kwargs)) is None
                 or (config.operations_were_watched and config.watches_operations())
             ):
                 return f(*args, **kwargs)
@@ -167,80 +154,6 @@ def _forget() -> None:
         _remembered.clear()
 
 
-def _kind_of_call(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], list[Any], list[float]] | None:
-    """A key shared by calls that come down to the same operations, the values of the arrays, and numbers beside them.
-
-    None for other calls. The numbers are Python numbers that may be arguments, see `number_arguments.py`.
-    """
-    key: list[Any] = [config.state(), *kwargs]
-    values: list[Any] = []
-    numbers: list[float] = []
-    for x in (*args, *kwargs.values()) if kwargs else args:
-        kind: Any = type(x)  # pyright: ignore[reportUnknownVariableType]  # a cast would be a call
-        if kind is ConcreteArray:
-            if x.committed or x.aval.size > NUMPY_MAX_ELEMENTS:
-                return None
-            key.append(x.aval)
-            value = x._value  # pyright: ignore[reportPrivateUsage]
-            values.append(x.host_value() if value is None else value)
-        elif kind in _PLAIN:
-            key += (kind, x)
-        elif kind is int:
-            if 2 < abs(x) < _INTEGERS_END:  # `_is_argument`, without a call
-                key.append(kind)
-                numbers.append(x)
-            else:
-                key += (kind, x)
-        elif kind is float and (x % 1.0 > 0 or 2 < abs(x) < inf):
-            key.append(kind)
-            numbers.append(x)
-        elif kind is float and x == x:
-            key += (kind, x, x == 0 and copysign(1.0, x))
-        elif kind is float or kind is complex:
-            key += (kind, exact(x))
-        elif kind is tuple and all([type(i) is int for i in x]):
-            key += (kind, x)
-        elif kind is np.ndarray:
-            if (value := _value_here(x)) is None:
-                return None
-            key += (kind, x.dtype, x.shape)
-            values.append(value)
-        elif kind in _NUMPY_SCALARS:
-            key += (kind, x.tobytes())
-        elif kind not in _LISTS or len(x) > _ITEMS_MAX or (inner := _kind_of_call(x, {})) is None:
-            return None
-        else:
-            key += (kind, inner[0])
-            values += inner[1]
-            numbers += inner[2]
-    return tuple(key), values, numbers
-
-
-def _is_argument(x: float) -> bool:
-    """Whether a number may be an argument: small integers, infinities and NaN may be special to a function."""
-    return x % 1.0 > 0 or 2 < abs(x) < (_INTEGERS_END if type(x) is int else inf)
-
-
-def _is_of_integers(x: Any) -> bool:
-    """Whether an argument is a tuple such as a shape or axes."""
-    return type(x) is tuple and all([type(i) is int for i in cast("Any", x)])
-
-
-def _value_here(x: np.ndarray[Any, Any]) -> Any:
-    """A copy of a NumPy array, whose owner may write to it, in the dtype that it has here; None if it is not staged."""
-    dtype = x.dtype
-    if x.size > NUMPY_MAX_ELEMENTS or dtype.char not in _NUMPY_KINDS or not dtype.isnative:
-        return None
-    if dtype.itemsize < 8:
-        return x.copy("K")
-    value = x.astype(narrowed(dtype))
-    if dtype.kind in "iu" and count_nonzero(value != x):
-        return None  # a position is out of bounds by all of its digits
-    return value
-
-
 class _Moving(tuple[int, ...]):
     """Which of the numbers of a call may be others, where some may not."""
 
@@ -283,7 +196,7 @@ def _whole_of(
     if not on_cpu() or not all([type(y) is ConcreteArray for y in leaves]):
         return None
     given = (*args, *kwargs.values())
-    arrays = _arrays_in(given)
+    arrays = arrays_in(given)
     if not _narrow_alike(given, arrays, leaves):
         return None
     result_tree = None if type(result) is ConcreteArray else tree
@@ -292,20 +205,8 @@ def _whole_of(
 
     def staged(*tracers: Any) -> list[Any]:
         staged_whole.set(_get_current())
-        given, positions = iter(tracers[: len(arrays)]), itertools.count()
-        by_position = dict(zip(moving, tracers[len(arrays) :], strict=False))
-
-        def with_tracers(x: Any) -> Any:
-            if type(x) in _ARRAYS:
-                return next(given)
-            if type(x) in _NUMBERS:
-                return by_position.get(next(positions), x) if _is_argument(x) else x
-            if type(x) not in _LISTS or _is_of_integers(x):
-                return x
-            return type(x)(map(with_tracers, x))
-
         return pytree.leaves(
-            f(*map(with_tracers, args), **{name: with_tracers(x) for name, x in kwargs.items()})
+            called_with(f, args, kwargs, tracers[: len(arrays)], moving, tracers[len(arrays) :])
         )
 
     outer = staged_whole.get()
@@ -328,27 +229,22 @@ def _whole_of(
 @fragile
 def _staged(function: Any, arrays: Sequence[Any], numbers: Sequence[float], tree: Any) -> _Whole | None:
     try:
-        jaxpr, captured = _traced(function, arrays)
+        jaxpr, captured = traced(function, arrays)
         if not numbers:
             return _of_jaxpr(jaxpr, captured, tree)
         from didax.api.number_arguments import places  # on first need
 
-        found = places(jaxpr, captured, *_traced(function, [*arrays, *numbers]), numbers)
+        found = places(jaxpr, captured, *traced(function, [*arrays, *numbers]), numbers)
         return None if found is None else _of_jaxpr(jaxpr, captured, tree, found, len(numbers))
     except Exception:  # the values of arrays, or of numbers, decide what is computed
         return None
-
-
-def _traced(function: Any, arguments: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
-    jaxpr, captured = trace_to_jaxpr(function, list(map(aval_of, arguments)))
-    return dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars), keep_inputs=True)[0], captured
 
 
 def by_numpy(
     function: Callable[..., list[Any]], avals: Sequence[ShapedArray]
 ) -> Callable[..., list[Any]] | None:
     """A function of NumPy values of these types, by the NumPy rules of its operations; None where one has none."""
-    jaxpr, captured = _traced(function, avals)
+    jaxpr, captured = traced(function, avals)
     whole = _of_jaxpr(jaxpr, captured, None)
     return None if whole is None or whole.runs_programs else whole.compute
 
@@ -377,17 +273,6 @@ def _narrow_alike(args: Sequence[Any], arrays: Sequence[Any], results: Sequence[
         return all([aval_of(x).dtype in _WIDE_FLOATS for x in xs])
 
     return not any([type(x) in (str, type) for x in args]) and (all_wide(arrays) or all_wide(results))
-
-
-def _arrays_in(xs: Sequence[Any]) -> list[Any]:
-    """The arrays among arguments, and in lists among them, in order."""
-    found: list[Any] = []
-    for x in xs:
-        if type(x) in _ARRAYS:
-            found.append(x)
-        elif type(x) in _LISTS:
-            found += _arrays_in(x)
-    return found
 
 
 def _of_jaxpr(
