@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 
 from didax.api.kinds_of_calls import arrays_in, called_with, kind_of_call, traced
+from didax.api.large_functions import are_large, called_as_program
 from didax.api.numpy_functions import Declined, evaluated_jaxpr, have_equal_bits, staged_whole, value_of
 from didax.core import config, pytree
 from didax.core import sharding as shardings
@@ -53,6 +54,7 @@ _WIDE_FLOATS = frozenset({np.dtype(kind) for kind in (np.float32, np.float64, np
 _NUMBERS_MAX = 4  # among the arguments of a call, for which it is tried one by one whether they are arguments
 _CONSTANT_MAX = 1024  # elements of a result that is the same for all calls of a kind
 _AS_WRITTEN = object()  # what is remembered of calls that stay as they are written
+_LARGE = object()  # what is remembered of calls with a large result
 _RESULTS = re.compile(r"y\d+_\d+")
 _get_current = current_trace_var.get
 _remembered: dict[Any, Any] = {}  # by kind of call: how many there were, then what they are
@@ -68,10 +70,11 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
             if (
                 _get_current() is not eager_trace
                 or (shardings.in_use and config.state().mesh is not None)
-                or (kind := kind_of_call(args, kwargs)) is None
                 or (config.operations_were_watched and config.watches_operations())
             ):
                 return f(*args, **kwargs)
+            if (kind := kind_of_call(args, kwargs)) is None:
+                return called_as_program(f, args, kwargs, True)
             of_any, values, numbers = kind
             key = of_any = f, of_any
             if numbers:
@@ -92,7 +95,12 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
                     return whole.run(values)
                 except Declined:
                     return f(*args, **kwargs)
+            if whole is _LARGE:
+                return called_as_program(f, args, kwargs)
             result = f(*args, **kwargs)
+            if whole == 0 and are_large(pytree.leaves(result)):
+                _remembered[key] = _LARGE
+                return called_as_program(f, args, kwargs)
             if numbers and whole == 0:  # the program that has the number is faster, if it comes again
                 _count(f, of_others, args, kwargs, values, numbers, moving, result)
             _count(f, key, args, kwargs, values, (), _Moving(), result)

@@ -15,16 +15,19 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from didax.api.large_functions import run_as_program
 from didax.api.whole_functions import evaluated_whole
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.declarations import no_numbers
+from didax.core.dims import broadcast_lengths, is_symbolic
 from didax.core.errors import ArgumentError, api_boundary, message, strip_internal_frames
 from didax.core.primitive import Primitive
 from didax.core.value import Array
@@ -42,6 +45,7 @@ from didax.numpy.promotion import (
 )
 from didax.primitives.elementwise import ne
 from didax.runtime.array import sharing
+from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS
 from didax.transforms.cache import on_clear
 
 Plan = Callable[..., Any]
@@ -179,8 +183,9 @@ class ufunc:
                 raise not_an_array(self.__name__, given, i)
         if any([given is not operand for given, operand in zip(args, operands, strict=True)]):
             return self._call_converted
-        apply, steps = self._steps(operands)
-        return _with_steps(apply, steps)
+        plan = _with_steps(*self._steps(operands))
+        # Stretched operands are not written to memory where the result is large.
+        return run_as_program(plan) if _stretches_far(operands) else plan
 
     def _call_converted(self, *args: Any) -> Any:
         operands = [as_operand(x) for x in args]
@@ -223,6 +228,15 @@ class ufunc:
         return TypeError(
             message(f"{self.__name__} takes {self.nin} operand{plural}.", f"got: {len(args)}", fix=fix)
         )
+
+
+def _stretches_far(operands: Sequence[Any]) -> bool:
+    """Whether an operand with axes is stretched to a large array."""
+    shapes = {aval_of(x).shape for x in operands} - {()}
+    if len(shapes) < 2:
+        return False
+    size = math.prod(broadcast_lengths(list(shapes)) or ())
+    return not is_symbolic(size) and size > NUMPY_MAX_ELEMENTS
 
 
 def _evaluated_whole(implementation: Any) -> Any:
