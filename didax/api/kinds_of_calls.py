@@ -36,6 +36,8 @@ _NUMPY_KINDS = "?bBhHiIlLqQefdFD"
 _NUMPY_SCALARS = frozenset([np.dtype(kind).type for kind in _NUMPY_KINDS])
 _ITEMS_MAX = 16  # of a list among the arguments
 
+_WIDE_FLOATS = frozenset({np.dtype(kind) for kind in (np.float32, np.float64, np.complex64, np.complex128)})
+
 
 def kind_of_call(
     args: tuple[Any, ...], kwargs: dict[str, Any], of_large: bool = False
@@ -43,7 +45,7 @@ def kind_of_call(
     """A key shared by calls that come down to the same operations, the values of the arrays, and numbers beside them.
 
     None for other calls. The numbers are Python numbers that may be arguments, see `number_arguments.py`. `of_large`
-    admits arrays of any length, which are then among the values as they are, and none of NumPy.
+    admits arrays of any length, which are then among the values as they are.
     """
     key: list[Any] = [config.state(), *kwargs]
     values: list[Any] = []
@@ -74,7 +76,7 @@ def kind_of_call(
         elif kind is tuple and all([type(i) is int for i in x]):
             key += (kind, x)
         elif kind is np.ndarray:
-            if of_large or (value := _value_here(x)) is None:
+            if (value := _as_given(x) if of_large else _value_here(x)) is None:
                 return None
             key += (kind, x.dtype, x.shape)
             values.append(value)
@@ -110,6 +112,18 @@ def _value_here(x: np.ndarray[Any, Any]) -> Any:
     if dtype.kind in "iu" and count_nonzero(value != x):
         return None  # a position is out of bounds by all of its digits
     return value
+
+
+def _as_given(x: np.ndarray[Any, Any]) -> Any:
+    """A NumPy array for a program, which copies it; None for integers that may not fit the dtype they have here."""
+    dtype = x.dtype
+    if (
+        dtype.char not in _NUMPY_KINDS
+        or not dtype.isnative
+        or (dtype.kind in "iu" and narrowed(dtype) != dtype)
+    ):
+        return None
+    return x
 
 
 def called_with(
@@ -151,3 +165,21 @@ def traced(function: Any, arguments: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
     """The program of a function of such arguments, and the values that it captures."""
     jaxpr, captured = trace_to_jaxpr(function, list(map(aval_of, arguments)))
     return dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars), keep_inputs=True)[0], captured
+
+
+def narrow_alike(args: Sequence[Any], arrays: Sequence[Any], results: Sequence[Any] | None = None) -> bool:
+    """Whether a function cannot tell NumPy's 64-bit floats among its arguments from what they are here.
+
+    It may convert them to integers or to 16 bits by all of their digits, to the dtype that it is told or that another
+    array has.
+    """
+    if not any(
+        [type(x) is np.ndarray and x.dtype.kind in "fc" and aval_of(x).dtype != x.dtype for x in arrays]
+    ):
+        return True
+
+    def all_wide(xs: Sequence[Any]) -> bool:
+        return all([aval_of(x).dtype in _WIDE_FLOATS for x in xs])
+
+    names_dtype = any([type(x) in (str, type) for x in args])
+    return not names_dtype and (all_wide(arrays) or (results is not None and all_wide(results)))

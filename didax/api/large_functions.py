@@ -19,7 +19,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from didax.api.kinds_of_calls import arrays_in, called_with, kind_of_call, traced
+import numpy as np
+
+from didax.api.kinds_of_calls import arrays_in, called_with, kind_of_call, narrow_alike, traced
 from didax.core import config, pytree
 from didax.core import sharding as shardings
 from didax.core.jaxpr import Jaxpr
@@ -62,15 +64,17 @@ def run_as_program(f: Callable[P, R]) -> Callable[P, R]:
 
 def are_large(leaves: Sequence[Any]) -> bool:
     """Whether one of these arrays is one for XLA."""
-    return any([isinstance(x, ConcreteArray) and x.aval.size > NUMPY_MAX_ELEMENTS for x in leaves])
+    return any([isinstance(x, ConcreteArray | np.ndarray) and x.size > NUMPY_MAX_ELEMENTS for x in leaves])
 
 
 def called_as_program(f: Callable[..., R], args: Any, kwargs: Any, needs_large: bool = False) -> R:
     """The result of an eager call, by one program if calls of its kind have one (and if it has large arrays)."""
-    kind = kind_of_call(args, kwargs, True)
-    if kind is None or config.state().disable_jit or not on_cpu() or (needs_large and not are_large(kind[1])):
+    kind = None if config.state().disable_jit or not on_cpu() else kind_of_call(args, kwargs, True)
+    if kind is None:
         return f(*args, **kwargs)
     of_any, arrays, numbers = kind
+    if (needs_large and not are_large(arrays)) or not narrow_alike((*args, *kwargs.values()), arrays):
+        return f(*args, **kwargs)
     known = _kinds.get((f, of_any))
     if known is None:
         while len(_kinds) >= _KINDS_MAX:

@@ -25,12 +25,12 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from didax.api.kinds_of_calls import arrays_in, called_with, kind_of_call, traced
+from didax.api.kinds_of_calls import arrays_in, called_with, kind_of_call, narrow_alike, traced
 from didax.api.large_functions import are_large, called_as_program
 from didax.api.numpy_functions import Declined, evaluated_jaxpr, have_equal_bits, staged_whole, value_of
 from didax.core import config, pytree
 from didax.core import sharding as shardings
-from didax.core.avals import ShapedArray, aval_of
+from didax.core.avals import ShapedArray
 from didax.core.errors import strip_internal_frames
 from didax.core.jaxpr import Eqn, Jaxpr, Literal
 from didax.core.primitive import application_key, current_trace_var, eager_trace
@@ -50,7 +50,6 @@ R = TypeVar("R")
 
 _KINDS_MAX = 4096  # of calls of all functions; one takes some 20 kB
 _FIRST_CALLS = 3  # of one kind: staging takes as long as some twenty calls
-_WIDE_FLOATS = frozenset({np.dtype(kind) for kind in (np.float32, np.float64, np.complex64, np.complex128)})
 _NUMBERS_MAX = 4  # among the arguments of a call, for which it is tried one by one whether they are arguments
 _CONSTANT_MAX = 1024  # elements of a result that is the same for all calls of a kind
 _AS_WRITTEN = object()  # what is remembered of calls that stay as they are written
@@ -205,7 +204,7 @@ def _whole_of(
         return None
     given = (*args, *kwargs.values())
     arrays = arrays_in(given)
-    if not _narrow_alike(given, arrays, leaves):
+    if not narrow_alike(given, arrays, leaves):
         return None
     result_tree = None if type(result) is ConcreteArray else tree
     if not arrays and not numbers:
@@ -264,23 +263,6 @@ def _constant(leaves: list[ConcreteArray], tree: Any) -> _Whole | None:
         return None
     kept = [y.host_value().copy() for y in leaves]
     return _Whole(lambda: [y.copy() for y in kept], avals, tree, False)
-
-
-def _narrow_alike(args: Sequence[Any], arrays: Sequence[Any], results: Sequence[ConcreteArray]) -> bool:
-    """Whether a function cannot tell NumPy's 64-bit floats among its arguments from what they are here.
-
-    It may convert them to integers or to 16 bits by all of their digits, to the dtype that it is told or that another
-    array has.
-    """
-    if not any(
-        [type(x) is np.ndarray and x.dtype.kind in "fc" and aval_of(x).dtype != x.dtype for x in arrays]
-    ):
-        return True
-
-    def all_wide(xs: Sequence[Any]) -> bool:
-        return all([aval_of(x).dtype in _WIDE_FLOATS for x in xs])
-
-    return not any([type(x) in (str, type) for x in args]) and (all_wide(arrays) or all_wide(results))
 
 
 def _of_jaxpr(

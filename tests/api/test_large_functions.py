@@ -74,6 +74,24 @@ def test_a_function_of_large_arrays_is_one_program_with_the_bits_of_jit(
 
 
 @pytest.mark.cpu
+def test_arrays_of_numpy_are_arguments_of_such_a_program_by_the_digits_that_they_have_here(
+    runs: list[Program],
+):
+    for dtype in ("float32", "float64", "int32", "int64", "complex128"):
+        x = (np.random.RandomState(0).randn(N, N) * 100).astype(dtype)
+        runs.clear()
+        y = dnp.var(x, 0)
+        assert dtype == "int64" or len([p for p in runs if len(p.jaxpr.eqns) > 1]) == 1
+        z = dnp.var(dnp.asarray(x), 0)
+        assert y.aval is z.aval
+        np.testing.assert_allclose(np.asarray(y), np.asarray(z), 1e-6 if dtype == "int64" else 0)
+        x[:] = 0  # the owner may write to it
+        assert not np.asarray(dnp.var(x, 0)).any() and np.asarray(y).all()
+    x = np.full(N * N, 2049 + 1e-9)
+    assert (dnp.append(x, np.ones(2, "float16")) == dnp.append(dnp.asarray(x), np.ones(2, "float16"))).all()
+
+
+@pytest.mark.cpu
 def test_numbers_of_calls_with_large_arrays_are_arguments_or_have_few_programs(
     x: dx.Array, runs: list[Program]
 ):
