@@ -167,8 +167,10 @@ def _staged(
             jaxpr, captured = general, also
     except Exception:  # the values of arrays, or of numbers, decide what is computed
         return None
-    if jaxpr.effects or not 1 < _equations(jaxpr) <= _EQUATIONS_MAX:
+    if jaxpr.effects or not 0 < _equations(jaxpr) <= _EQUATIONS_MAX:
         return None
+    if not set(jaxpr.outvars).isdisjoint(jaxpr.invars):
+        return None  # an argument that is returned need not be copied
     return _OneProgram(Program(with_index_checks(jaxpr), captured), trees[0])
 
 

@@ -183,9 +183,11 @@ class ufunc:
                 raise not_an_array(self.__name__, given, i)
         if any([given is not operand for given, operand in zip(args, operands, strict=True)]):
             return self._call_converted
-        plan = _with_steps(*self._steps(operands))
-        # Stretched operands are not written to memory where the result is large.
-        return run_as_program(plan) if _stretches_far(operands) else plan
+        apply, steps = self._steps(operands)
+        plan = _with_steps(apply, steps)
+        # Large operands that are converted or stretched are not written to memory.
+        converted = [x for x, step in zip(operands, steps, strict=True) if step and aval_of(x).shape]
+        return run_as_program(plan) if converted and _are_large_together(operands) else plan
 
     def _call_converted(self, *args: Any) -> Any:
         operands = [as_operand(x) for x in args]
@@ -230,12 +232,9 @@ class ufunc:
         )
 
 
-def _stretches_far(operands: Sequence[Any]) -> bool:
-    """Whether an operand with axes is stretched to a large array."""
-    shapes = {aval_of(x).shape for x in operands} - {()}
-    if len(shapes) < 2:
-        return False
-    size = math.prod(broadcast_lengths(list(shapes)) or ())
+def _are_large_together(operands: Sequence[Any]) -> bool:
+    """Whether the shape to which operands are stretched is that of a large array."""
+    size = math.prod(broadcast_lengths([aval_of(x).shape for x in operands]) or ())
     return not is_symbolic(size) and size > NUMPY_MAX_ELEMENTS
 
 

@@ -45,6 +45,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "isclose": lambda x: dnp.isclose(x, 1.0, atol=0.37),
     "clip": lambda x: dnp.clip(x, -0.25, 0.75),
     "minus": lambda x: x - x[0],
+    "and": lambda x: (x > 0) & dnp.logical_and(x, x[::-1]),
+    "integers": lambda x: x * dnp.arange(N * N).reshape(N, N),
     "less": lambda x: x[:, :1] < x[0],
     "where": lambda x: dnp.where(x > 0, x, x[0]),
     "outer": lambda x: dnp.outer(x[0], x[1]),
@@ -66,6 +68,7 @@ def test_a_function_of_large_arrays_is_one_program_with_the_bits_of_jit(
     runs.clear()
     again = of_rows(rows)
     assert len([p for p in runs if len(p.jaxpr.eqns) > 1]) == 1
+    assert len(runs) < 6  # with those around the function
     want = dx.jit(of_rows)(rows)
     for y, z, w in zip(*map(dx.tree.leaves, (first, again, want)), strict=True):
         assert y.aval is z.aval is w.aval
