@@ -6,6 +6,8 @@ import math
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,6 +67,8 @@ def test_threads_may_run_the_first_operation_on_a_few_numbers():
     """All of them find one client, and none of them the operands of another."""
     program = """
 import threading
+from collections.abc import Callable, Sequence
+from typing import Any
 import didax.numpy as dnp
 from didax.primitives.gamma import lgamma
 
@@ -373,32 +377,76 @@ FLOATS = [
 ]
 
 
+# Calls with a Python integer, and whether it is an argument.
+WITH_INTEGERS = {
+    "clip": (lambda x, n: dnp.clip(x, 0, n), True),
+    "isclose": (lambda x, n: dnp.isclose(x, n, atol=n), True),
+    "nan_to_num": (lambda x, n: dnp.nan_to_num(x, nan=n), True),
+    "elu": (lambda x, n: nn.elu(x, n), True),
+    "max": (lambda x, n: dnp.max(x, initial=n), True),
+    "where": (lambda x, n: dnp.where(x > 1, [n, 5, -n], x), True),
+    "searchsorted": (lambda x, n: dnp.searchsorted(x, n), True),
+    "polyval": (lambda x, n: dnp.polyval(x, n), True),
+    "append": (lambda x, n: dnp.append(x, n), True),
+    "linspace": (lambda x, n: dnp.linspace(0, n, 7), True),  # while the 7 is not
+    "quantile": (lambda x, n: dnp.quantile(dnp.clip(x, -n, 300), 0.25), True),
+    "take": (lambda x, n: dnp.take(x, n, mode="wrap"), False),  # an index counts from the end
+    "roll": (lambda x, n: dnp.roll(x, n), False),
+    "round": (lambda x, n: dnp.round(x, n), False),
+}
+INTEGERS = [
+    3, -4, 7, 100, 127, 128, -129, 255, 300, 65520, 2**24 + 1, 2**31 - 1, -(2**31), 2**31, -(2**40), 0, 1, 2, -1, True,
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("name", WITH_FLOATS)
 @pytest.mark.parametrize("dtype", first(["float32", "float16", "int32"]))
-@np.errstate(all="ignore")
 def test_floats_that_change_from_call_to_call_are_arguments_and_the_bits_stay(
     name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ):
     f, is_argument = WITH_FLOATS[name]
-    x = dnp.asarray(np.array([3, -1, 6], dtype))
+    values = [*FLOATS, math.inf, math.nan]
+    check_numbers(f, dtype, is_argument, (0.1, 0.2, 0.3, 0.7, 0.4), values, monkeypatch)
+
+
+@pytest.mark.parametrize("name", WITH_INTEGERS)
+@pytest.mark.parametrize("dtype", first(["float32", "float16", "int32", "int8", "uint32"]))
+def test_integers_that_change_from_call_to_call_are_arguments_and_the_bits_stay(
+    name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+):
+    f, is_argument = WITH_INTEGERS[name]
+    check_numbers(f, dtype, is_argument, (3, 4, 5, 7, 6), INTEGERS, monkeypatch)
+
+
+@np.errstate(all="ignore")
+def check_numbers(
+    f: Callable[..., Any],
+    dtype: str,
+    is_argument: bool,
+    first_ones: Sequence[float],
+    values: Sequence[float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Calls with other numbers have one program if they may, and give what single operations give."""
+    x = dnp.asarray(np.array([3, 1, 6], dtype) if dtype == "uint32" else np.array([3, -1, 6], dtype))
 
     def found(t: float) -> object:
         try:
             y = f(x, t)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             return str(error)
         return y.aval, np.asarray(y).tobytes()
 
-    values = [*FLOATS, math.inf, math.nan]
     with monkeypatch.context() as patch:
         patch.setattr(whole_functions, "_FIRST_CALLS", 1 << 30)
         dx.clear_caches()
         want = list(map(found, values))
     dx.clear_caches()
-    for t in (0.1, 0.2, 0.3, 0.7):
+    for t in first_ones[:-1]:
         found(t)
     kinds = len(whole_functions._remembered)
-    assert found(0.4) == found(0.4)  # by number, too, where the number is no argument
+    last = first_ones[-1]
+    assert found(last) == found(last)  # by number, too, where the number is no argument
     assert (len(whole_functions._remembered) == kinds) == is_argument or dtype != "float32"
     assert list(map(found, values)) == want
     assert list(map(found, values)) == want  # and once they have come again

@@ -1,18 +1,20 @@
-"""Where the Python floats among the arguments of a call stand in its program.
+"""Where the Python numbers among the arguments of a call stand in its program.
 
     nn.leaky_relu(x, 0.1)                 # staged as it is:             lt x 0.0;  mul x 0.1;  select ...
     nn.leaky_relu(x, t), t a tracer       # staged with a weak number:   lt x 0.0;  mul x t;    select ...
 
-A Python float may steer a library function: it may be compared, rounded, put into a parameter, or computed with in 64
-bits. `places` tells whether it did none of this, by staging the call twice and reading both programs side by side. A
-tracer raises where its value is asked for, and so a function that asks has no second program. Otherwise the programs
-have to be equal, equation by equation, but for literals of the first that stand where the second has the number, or the
-number in another dtype, and that have the bits of the float in this dtype. Then each of these places may take the
-float of another call. Where the first program holds something that was computed from the float (`1.0 - t` in 64
-bits), the second one has an equation more, and the float is not an argument.
+A Python number may steer a library function: it may be compared, rounded, put into a parameter, be a length or an axis,
+or be computed with in 64 bits. `places` tells whether it did none of this, by staging the call twice and reading both
+programs side by side. A tracer raises where its value is asked for, and so a function that asks has no second program.
+Otherwise the programs have to be equal, equation by equation, but for literals of the first that stand where the second
+has the number, or the number in another dtype, and that have the bits of the number in this dtype. Then each of these
+places may take the number of another call. Where the first program holds something that was computed from the number
+(`1.0 - t` in 64 bits, an index that counts from the end), the second one has an equation more, and the number is not an
+argument.
 
 What is left are functions that ask for the type first and then for the value (`type(t) is float and t == 0`). They ask
-for zeros, ones, infinities and NaN, so `whole_functions.py` takes none of these for an argument.
+for zeros, ones, infinities and NaN, so `whole_functions.py` takes none of these for an argument, and for integers that
+do not fit a dtype, so it takes none of more than 32 bits, and here their places have dtypes that hold these.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ class _Pairs:
         return i == len(x.eqns) and self.stand_for_the_same(x.outvars, xs, y.outvars, ys)
 
     def are_same(self, x: Eqn, xs: dict[Any, Any], y: Eqn, ys: dict[Any, Any]) -> bool:
-        if x.primitive is not y.primitive or [v.aval for v in x.outvars] != [v.aval for v in y.outvars]:
+        if x.primitive is not y.primitive or _strong_types(x.outvars) != _strong_types(y.outvars):
             return False
         inner = evaluated_jaxpr(x), evaluated_jaxpr(y)
         if inner[0] is None or inner[1] is None:
@@ -103,18 +105,25 @@ class _Pairs:
     def is_same(self, x: Any, y: Any) -> bool:
         if type(x) is not Literal or type(y) not in (Literal, Number):
             return x is y
-        if x.aval is not y.aval:
-            return False
         value = value_of(x)
         if type(y) is Literal:
-            return have_equal_bits(value, value_of(y))
-        number = cast("Number", y)
+            return x.aval is y.aval and have_equal_bits(value, value_of(y))
+        number = cast(
+            "Number", y
+        )  # it may be weak in one of the programs only, whose bits do not depend on that
         if not have_equal_bits(value, numpy_scalar(self.numbers[number.position], number.aval.dtype)):
             return False
         return self.found.setdefault(id(x), number.position) == number.position
 
 
+def _strong_types(outvars: Sequence[Any]) -> list[ShapedArray]:
+    """The types of results, each with its shape, without saying which of them are weak."""
+    return [v.aval.strip_weak_type() for v in outvars]
+
+
 def _is_cast(eqn: Eqn, ys: dict[Any, Any]) -> bool:
-    """Whether an equation converts a number to a dtype that holds all numbers."""
-    is_number = eqn.primitive is convert_element_type_p and type(ys.get(eqn.invars[0])) is Number
-    return is_number and np.issubdtype(eqn.outvars[0].aval.dtype, np.inexact)
+    """Whether an equation converts a number to a dtype that holds all such numbers."""
+    if eqn.primitive is not convert_element_type_p or type(ys.get(eqn.invars[0])) is not Number:
+        return False
+    given, dtype = eqn.invars[0].aval.dtype, eqn.outvars[0].aval.dtype
+    return np.issubdtype(dtype, np.inexact) or (given.kind == dtype.kind == "i" and dtype.itemsize >= 4)

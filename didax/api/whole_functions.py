@@ -6,13 +6,13 @@
 An eager operation takes a microsecond or two more than NumPy takes: arguments are checked, the current trace and the
 plan are looked up, an array is made of the result. `evaluated_whole` lets a library function pay that once. What a call
 comes down to is staged, and the NumPy rules of its operations are remembered by the types of the arrays and the values
-of the other arguments, except floats that the operations take as they are. The same rules run on the same values in the
-same order, so the results are those of single operations bit by bit, which the third call verifies. Calls under a
+of the other arguments, except numbers that the operations take as they are. The same rules run on the same values in
+the same order, so the results are those of single operations bit by bit, which the third call verifies. Calls under a
 transformation, with large arrays, with arguments that are neither arrays nor plain values, and calls whose operations
 someone watches are evaluated as they are written.
 
 A function that looks at the values of its arrays, in order to choose or to refuse, is not decorated: a remembered call
-does not look. Read next: `number_arguments.py`, floats that change from call to call; `numpy_functions.py`, what NumPy
+does not look. Read next: `number_arguments.py`, numbers that change from call to call; `numpy_functions.py`, what NumPy
 computes in one go; `runtime/numpy_plans.py`.
 """
 
@@ -21,22 +21,20 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
-from math import copysign, inf
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
+from didax.api.kinds_of_calls import arrays_in, called_with, kind_of_call, narrow_alike, traced
+from didax.api.large_functions import are_large, called_as_program
 from didax.api.numpy_functions import Declined, evaluated_jaxpr, have_equal_bits, staged_whole, value_of
 from didax.core import config, pytree
 from didax.core import sharding as shardings
-from didax.core.avals import ShapedArray, aval_of
-from didax.core.dtypes import narrowed
+from didax.core.avals import ShapedArray
 from didax.core.errors import strip_internal_frames
-from didax.core.exact import exact
 from didax.core.jaxpr import Eqn, Jaxpr, Literal
 from didax.core.primitive import application_key, current_trace_var, eager_trace
 from didax.passes.physical import is_physical
-from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import jit_p
 from didax.primitives.control_flow.common import LoopPrimitive
 from didax.primitives.numpy_rules import count_nonzero, of_constants
@@ -45,7 +43,6 @@ from didax.primitives.shape import broadcast_in_dim_p
 from didax.runtime.array import ConcreteArray, as_concrete
 from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, on_cpu, run_quietly
 from didax.transforms.cache import on_clear
-from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.signals import fragile, hold_signals, raise_held, release_signals
 
 P = ParamSpec("P")
@@ -53,18 +50,13 @@ R = TypeVar("R")
 
 _KINDS_MAX = 4096  # of calls of all functions; one takes some 20 kB
 _FIRST_CALLS = 3  # of one kind: staging takes as long as some twenty calls
-_PLAIN = frozenset({type(None), bool, int, str, type})
-_LISTS = frozenset({list, tuple})
-_ARRAYS = frozenset({ConcreteArray, np.ndarray})
-_NUMPY_KINDS = "?bBhHiIlLqQefdFD"
-_NUMPY_SCALARS = frozenset([np.dtype(kind).type for kind in _NUMPY_KINDS])
-_WIDE_FLOATS = frozenset({np.dtype(kind) for kind in (np.float32, np.float64, np.complex64, np.complex128)})
-_ITEMS_MAX = 16  # of a list among the arguments
+_NUMBERS_MAX = 4  # among the arguments of a call, for which it is tried one by one whether they are arguments
 _CONSTANT_MAX = 1024  # elements of a result that is the same for all calls of a kind
 _AS_WRITTEN = object()  # what is remembered of calls that stay as they are written
+_LARGE = object()  # what is remembered of calls with a large result
 _RESULTS = re.compile(r"y\d+_\d+")
 _get_current = current_trace_var.get
-_remembered: dict[Any, Any] = {}  # by kind of call: how many there were, then a `_Whole` or `_AS_WRITTEN`
+_remembered: dict[Any, Any] = {}  # by kind of call: how many there were, then what they are
 on_clear(_remembered.clear)
 
 
@@ -77,27 +69,40 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
             if (
                 _get_current() is not eager_trace
                 or (shardings.in_use and config.state().mesh is not None)
-                or (kind := _kind_of_call(args, kwargs)) is None
                 or (config.operations_were_watched and config.watches_operations())
             ):
                 return f(*args, **kwargs)
+            if (kind := kind_of_call(args, kwargs)) is None:
+                return called_as_program(f, args, kwargs, True)
             of_any, values, numbers = kind
             key = of_any = f, of_any
             if numbers:
                 key = *of_any, *numbers
             whole = _remembered.get(key, 0)
-            if numbers and type(whole) is not _Whole and type(general := _remembered.get(of_any)) is _Whole:
-                whole = general
-                values += numbers
+            of_others, moving = of_any, None
+            if numbers and type(whole) is not _Whole:
+                general = _remembered.get(of_any)
+                if type(general) is _Moving:
+                    moving = general
+                    of_others = _of_others(of_any, numbers, moving)
+                    general = _remembered.get(of_others)
+                if type(general) is _Whole:
+                    whole = general
+                    values += numbers if moving is None else [numbers[i] for i in moving]
             if type(whole) is _Whole:
                 try:
                     return whole.run(values)
                 except Declined:
                     return f(*args, **kwargs)
+            if whole is _LARGE:
+                return called_as_program(f, args, kwargs)
             result = f(*args, **kwargs)
+            if whole == 0 and are_large(pytree.leaves(result)):
+                _remembered[key] = _LARGE
+                return called_as_program(f, args, kwargs)
             if numbers and whole == 0:  # the program that has the number is faster, if it comes again
-                _count(f, of_any, args, kwargs, values, numbers, result)
-            _count(f, key, args, kwargs, values, (), result)
+                _count(f, of_others, args, kwargs, values, numbers, moving, result)
+            _count(f, key, args, kwargs, values, (), _Moving(), result)
             return result
         except Exception as error:
             strip_internal_frames(error, f, args, kwargs)
@@ -107,17 +112,44 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
 
 
 def _count(
-    f: Any, key: Any, args: Any, kwargs: Any, values: list[Any], numbers: Sequence[float], result: Any
+    f: Any,
+    key: Any,
+    args: Any,
+    kwargs: Any,
+    values: list[Any],
+    numbers: Sequence[float],
+    moving: _Moving | None,
+    result: Any,
 ) -> None:
-    """Count a call of a kind, and from the third one on remember what such calls come down to, with any numbers."""
+    """Count a call of a kind, and from the third one on remember what such calls come down to, with other numbers.
+
+    `moving` has the positions of the numbers that may be others; it is None where they are still to be found.
+    """
     whole = _remembered.get(key, 0)
     if type(whole) is not int:  # as it is written, or another thread was here
         return
     if len(_remembered) >= _KINDS_MAX:
         _forget()
     _remembered[key] = whole + 1
-    if whole + 1 >= _FIRST_CALLS:
-        _remembered[key] = _whole_of(f, args, kwargs, values, numbers, result) or _AS_WRITTEN
+    if whole + 1 < _FIRST_CALLS:
+        return
+    every = tuple(range(len(numbers)))
+    found = _whole_of(f, args, kwargs, values, numbers, every if moving is None else moving, result)
+    if found is None and moving is None and 1 < len(every) <= _NUMBERS_MAX:
+        moving = _Moving()
+        for i in every:
+            also = _whole_of(f, args, kwargs, values, numbers, (*moving, i), result)
+            if also is not None:
+                moving, found = _Moving((*moving, i)), also
+        if moving:
+            _remembered[key] = moving
+            key = _of_others(key, numbers, moving)
+    _remembered[key] = found or _AS_WRITTEN
+
+
+def _of_others(of_any: tuple[Any, ...], numbers: Sequence[float], moving: _Moving) -> tuple[Any, ...]:
+    """The key of calls in which the numbers in these positions may be others."""
+    return of_any, *[x for i, x in enumerate(numbers) if i not in moving]
 
 
 def _forget() -> None:
@@ -129,67 +161,8 @@ def _forget() -> None:
         _remembered.clear()
 
 
-def _kind_of_call(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], list[Any], list[float]] | None:
-    """A key shared by calls that come down to the same operations, the values of the arrays, and numbers beside them.
-
-    None for other calls. The numbers are Python floats that may be arguments, see `number_arguments.py`.
-    """
-    key: list[Any] = [config.state(), *kwargs]
-    values: list[Any] = []
-    numbers: list[float] = []
-    for x in (*args, *kwargs.values()) if kwargs else args:
-        kind: Any = type(x)  # pyright: ignore[reportUnknownVariableType]  # a cast would be a call
-        if kind is ConcreteArray:
-            if x.committed or x.aval.size > NUMPY_MAX_ELEMENTS:
-                return None
-            key.append(x.aval)
-            value = x._value  # pyright: ignore[reportPrivateUsage]
-            values.append(x.host_value() if value is None else value)
-        elif kind in _PLAIN:
-            key += (kind, x)
-        elif kind is float and (x % 1.0 > 0 or 2 < abs(x) < inf):  # `_is_argument`, without a call
-            key.append(kind)
-            numbers.append(x)
-        elif kind is float and x == x:
-            key += (kind, x, x == 0 and copysign(1.0, x))
-        elif kind is float or kind is complex:
-            key += (kind, exact(x))
-        elif kind is tuple and all([type(i) is int for i in x]):
-            key += (kind, x)
-        elif kind is np.ndarray:
-            if (value := _value_here(x)) is None:
-                return None
-            key += (kind, x.dtype, x.shape)
-            values.append(value)
-        elif kind in _NUMPY_SCALARS:
-            key += (kind, x.tobytes())
-        elif kind not in _LISTS or len(x) > _ITEMS_MAX or (inner := _kind_of_call(x, {})) is None:
-            return None
-        else:
-            key += (kind, inner[0])
-            values += inner[1]
-            numbers += inner[2]
-    return tuple(key), values, numbers
-
-
-def _is_argument(x: float) -> bool:
-    """Whether a float may be an argument: small integers, infinities and NaN may be special to a function."""
-    return x % 1.0 > 0 or 2 < abs(x) < inf
-
-
-def _value_here(x: np.ndarray[Any, Any]) -> Any:
-    """A copy of a NumPy array, whose owner may write to it, in the dtype that it has here; None if it is not staged."""
-    dtype = x.dtype
-    if x.size > NUMPY_MAX_ELEMENTS or dtype.char not in _NUMPY_KINDS or not dtype.isnative:
-        return None
-    if dtype.itemsize < 8:
-        return x.copy("K")
-    value = x.astype(narrowed(dtype))
-    if dtype.kind in "iu" and count_nonzero(value != x):
-        return None  # a position is out of bounds by all of its digits
-    return value
+class _Moving(tuple[int, ...]):
+    """Which of the numbers of a call may be others, where some may not."""
 
 
 class _Whole(NamedTuple):
@@ -213,18 +186,25 @@ class _Whole(NamedTuple):
 
 
 def _whole_of(
-    f: Any, args: Any, kwargs: dict[str, Any], values: list[Any], numbers: Sequence[float], result: Any
+    f: Any,
+    args: Any,
+    kwargs: dict[str, Any],
+    values: list[Any],
+    numbers: Sequence[float],
+    moving: tuple[int, ...],
+    result: Any,
 ) -> _Whole | None:
     """What a call like this one, with this result, comes down to; None where it is evaluated as it is written.
 
-    The values are those of the arrays; the numbers, if any, are arguments, too.
+    The values are those of the arrays; the numbers in the positions `moving`, if any, are arguments, too.
     """
+    numbers = [numbers[i] for i in moving]
     leaves, tree = pytree.flatten(result)
     if not on_cpu() or not all([type(y) is ConcreteArray for y in leaves]):
         return None
     given = (*args, *kwargs.values())
-    arrays = _arrays_in(given)
-    if not _narrow_alike(given, arrays, leaves):
+    arrays = arrays_in(given)
+    if not narrow_alike(given, arrays, leaves):
         return None
     result_tree = None if type(result) is ConcreteArray else tree
     if not arrays and not numbers:
@@ -232,17 +212,8 @@ def _whole_of(
 
     def staged(*tracers: Any) -> list[Any]:
         staged_whole.set(_get_current())
-        given, given_numbers = iter(tracers[: len(arrays)]), iter(tracers[len(arrays) :])
-
-        def with_tracers(x: Any) -> Any:
-            if type(x) in _ARRAYS:
-                return next(given)
-            if type(x) is float:
-                return next(given_numbers, x) if _is_argument(x) else x
-            return type(x)(map(with_tracers, x)) if type(x) in _LISTS else x
-
         return pytree.leaves(
-            f(*map(with_tracers, args), **{name: with_tracers(x) for name, x in kwargs.items()})
+            called_with(f, args, kwargs, tracers[: len(arrays)], moving, tracers[len(arrays) :])
         )
 
     outer = staged_whole.get()
@@ -265,27 +236,22 @@ def _whole_of(
 @fragile
 def _staged(function: Any, arrays: Sequence[Any], numbers: Sequence[float], tree: Any) -> _Whole | None:
     try:
-        jaxpr, captured = _traced(function, arrays)
+        jaxpr, captured = traced(function, arrays)
         if not numbers:
             return _of_jaxpr(jaxpr, captured, tree)
         from didax.api.number_arguments import places  # on first need
 
-        found = places(jaxpr, captured, *_traced(function, [*arrays, *numbers]), numbers)
+        found = places(jaxpr, captured, *traced(function, [*arrays, *numbers]), numbers)
         return None if found is None else _of_jaxpr(jaxpr, captured, tree, found, len(numbers))
     except Exception:  # the values of arrays, or of numbers, decide what is computed
         return None
-
-
-def _traced(function: Any, arguments: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
-    jaxpr, captured = trace_to_jaxpr(function, list(map(aval_of, arguments)))
-    return dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars), keep_inputs=True)[0], captured
 
 
 def by_numpy(
     function: Callable[..., list[Any]], avals: Sequence[ShapedArray]
 ) -> Callable[..., list[Any]] | None:
     """A function of NumPy values of these types, by the NumPy rules of its operations; None where one has none."""
-    jaxpr, captured = _traced(function, avals)
+    jaxpr, captured = traced(function, avals)
     whole = _of_jaxpr(jaxpr, captured, None)
     return None if whole is None or whole.runs_programs else whole.compute
 
@@ -297,34 +263,6 @@ def _constant(leaves: list[ConcreteArray], tree: Any) -> _Whole | None:
         return None
     kept = [y.host_value().copy() for y in leaves]
     return _Whole(lambda: [y.copy() for y in kept], avals, tree, False)
-
-
-def _narrow_alike(args: Sequence[Any], arrays: Sequence[Any], results: Sequence[ConcreteArray]) -> bool:
-    """Whether a function cannot tell NumPy's 64-bit floats among its arguments from what they are here.
-
-    It may convert them to integers or to 16 bits by all of their digits, to the dtype that it is told or that another
-    array has.
-    """
-    if not any(
-        [type(x) is np.ndarray and x.dtype.kind in "fc" and aval_of(x).dtype != x.dtype for x in arrays]
-    ):
-        return True
-
-    def all_wide(xs: Sequence[Any]) -> bool:
-        return all([aval_of(x).dtype in _WIDE_FLOATS for x in xs])
-
-    return not any([type(x) in (str, type) for x in args]) and (all_wide(arrays) or all_wide(results))
-
-
-def _arrays_in(xs: Sequence[Any]) -> list[Any]:
-    """The arrays among arguments, and in lists among them, in order."""
-    found: list[Any] = []
-    for x in xs:
-        if type(x) in _ARRAYS:
-            found.append(x)
-        elif type(x) in _LISTS:
-            found += _arrays_in(x)
-    return found
 
 
 def _of_jaxpr(
@@ -620,11 +558,11 @@ _OPERATORS: dict[Any, str] = {
     np.not_equal: "{} != {}", np.bitwise_and: "{} & {}", np.bitwise_or: "{} | {}",
     np.divide: "{} / {}", np.invert: "~{}",
 }  # fmt: skip
-_NUMBERS = frozenset({np.dtype(kind) for kind in (np.bool_, np.int32, np.int64, np.float32, np.float64)})
+_OF_OPERATORS = frozenset({np.dtype(kind) for kind in (np.bool_, np.int32, np.int64, np.float32, np.float64)})
 
 
 def _is_number(aval: ShapedArray) -> bool:
-    return aval.shape == () and aval.dtype in _NUMBERS
+    return aval.shape == () and aval.dtype in _OF_OPERATORS
 
 
 def _numpy_rule(eqn: Eqn) -> Callable[..., Any] | None:

@@ -15,16 +15,19 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from didax.api.large_functions import run_as_program
 from didax.api.whole_functions import evaluated_whole
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.declarations import no_numbers
+from didax.core.dims import broadcast_lengths, is_symbolic
 from didax.core.errors import ArgumentError, api_boundary, message, strip_internal_frames
 from didax.core.primitive import Primitive
 from didax.core.value import Array
@@ -42,6 +45,7 @@ from didax.numpy.promotion import (
 )
 from didax.primitives.elementwise import ne
 from didax.runtime.array import sharing
+from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS
 from didax.transforms.cache import on_clear
 
 Plan = Callable[..., Any]
@@ -180,7 +184,10 @@ class ufunc:
         if any([given is not operand for given, operand in zip(args, operands, strict=True)]):
             return self._call_converted
         apply, steps = self._steps(operands)
-        return _with_steps(apply, steps)
+        plan = _with_steps(apply, steps)
+        # Large operands that are converted or stretched are not written to memory.
+        converted = [x for x, step in zip(operands, steps, strict=True) if step and aval_of(x).shape]
+        return run_as_program(plan) if converted and _are_large_together(operands) else plan
 
     def _call_converted(self, *args: Any) -> Any:
         operands = [as_operand(x) for x in args]
@@ -223,6 +230,12 @@ class ufunc:
         return TypeError(
             message(f"{self.__name__} takes {self.nin} operand{plural}.", f"got: {len(args)}", fix=fix)
         )
+
+
+def _are_large_together(operands: Sequence[Any]) -> bool:
+    """Whether the shape to which operands are stretched is that of a large array."""
+    size = math.prod(broadcast_lengths([aval_of(x).shape for x in operands]) or ())
+    return not is_symbolic(size) and size > NUMPY_MAX_ELEMENTS
 
 
 def _evaluated_whole(implementation: Any) -> Any:

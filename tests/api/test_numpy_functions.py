@@ -72,7 +72,7 @@ def _both(monkeypatch: pytest.MonkeyPatch, f: Any, x: Any) -> tuple[list[Any], l
     by_rule = [f(x) for _ in range(4)]
     with monkeypatch.context() as patch:
         patch.setattr(numpy_functions, "_may_ask", lambda *_: False)
-        patch.setattr(whole_functions, "_kind_of_call", lambda *_: None)
+        patch.setattr(whole_functions, "kind_of_call", lambda *_: None)
         written = f(x)
     return [dx.tree.leaves(y) for y in (by_rule[0], by_rule[-1])], dx.tree.leaves(written)
 

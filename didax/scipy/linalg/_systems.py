@@ -51,7 +51,6 @@ def cholesky(
     return linalg.cholesky(square_matrices("cholesky", a), upper=not lower)
 
 
-@evaluated_whole
 @array_function
 @takes_lists(1)
 def cho_factor(
@@ -63,7 +62,12 @@ def cho_factor(
     >>> linalg.cho_factor(dnp.array([[4.0]]))
     (Array([[2.]], dtype=float32), False)
     """
-    return linalg.cholesky(square_matrices("cho_factor", a), upper=not lower), lower
+    return _cho_factor(a, lower), lower
+
+
+@evaluated_whole
+def _cho_factor(a: ArrayLike, lower: bool) -> Array:
+    return linalg.cholesky(square_matrices("cho_factor", a), upper=not lower)
 
 
 @array_function

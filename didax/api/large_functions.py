@@ -1,0 +1,178 @@
+"""Composed functions of large arrays, run as one program.
+
+    dnp.std(x)      # of a million numbers: one program, where ten operations would each read and write the array
+
+An eager operation on a large array is a compiled program. A function of ten such operations writes nine arrays to
+memory that nobody sees, and each is compiled by itself. So a call of a function that `whole_functions.py` decorates is
+staged and compiled as `jit` does, if it has large arrays or a large result, and this from the first call on. Its
+results are those of `jit`. What is said there about calls under a transformation, watched operations and functions that
+look at values holds here, too.
+
+Python numbers among the arguments are arguments of the program where the function does nothing but give them to
+operations (`number_arguments.py`). With other numbers of one kind of call, few programs are compiled: a number that
+changes from call to call would be compiled anew each time. Read next: `kinds_of_calls.py`, `runtime/compiled.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+import numpy as np
+
+from didax.api.kinds_of_calls import arrays_in, called_with, kind_of_call, narrow_alike, traced
+from didax.core import config, pytree
+from didax.core import sharding as shardings
+from didax.core.jaxpr import Jaxpr
+from didax.core.primitive import current_trace_var, eager_trace
+from didax.runtime.array import ConcreteArray
+from didax.runtime.compiled import Program
+from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, on_cpu
+from didax.runtime.value_checks import with_index_checks
+from didax.transforms.cache import on_clear
+from didax.xla.signals import fragile, hold_signals, raise_held, release_signals
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_KINDS_MAX = 256  # of calls of all functions, each with its compiled programs
+_STATIC_MAX = 4  # programs of a kind whose numbers are not arguments
+_NUMBERS_MAX = 4  # for which it is tried one by one whether they are arguments
+_EQUATIONS_MAX = (
+    128  # long programs take long to compile, where single operations are mostly compiled already
+)
+_kinds: dict[Any, _Kind] = {}
+on_clear(_kinds.clear)
+
+
+def run_as_program(f: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function that computes arrays of arrays, without looking at their values, with a large result."""
+
+    @functools.wraps(f)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if (
+            current_trace_var.get() is not eager_trace
+            or (shardings.in_use and config.state().mesh is not None)
+            or (config.operations_were_watched and config.watches_operations())
+        ):
+            return f(*args, **kwargs)
+        return called_as_program(f, args, kwargs)
+
+    return run
+
+
+def are_large(leaves: Sequence[Any]) -> bool:
+    """Whether one of these arrays is one for XLA."""
+    return any([isinstance(x, ConcreteArray | np.ndarray) and x.size > NUMPY_MAX_ELEMENTS for x in leaves])
+
+
+def called_as_program(f: Callable[..., R], args: Any, kwargs: Any, needs_large: bool = False) -> R:
+    """The result of an eager call, by one program if calls of its kind have one (and if it has large arrays)."""
+    kind = None if config.state().disable_jit or not on_cpu() else kind_of_call(args, kwargs, True)
+    if kind is None:
+        return f(*args, **kwargs)
+    of_any, arrays, numbers = kind
+    if (needs_large and not are_large(arrays)) or not narrow_alike((*args, *kwargs.values()), arrays):
+        return f(*args, **kwargs)
+    known = _kinds.get((f, of_any))
+    if known is None:
+        while len(_kinds) >= _KINDS_MAX:
+            _kinds.pop(next(iter(_kinds)), None)
+        known = _kinds[f, of_any] = _Kind(f, args, kwargs, numbers)
+    program = known.program(f, args, kwargs, numbers)
+    if program is None:
+        return f(*args, **kwargs)
+    outs = program.program.run([*arrays, *[numbers[i] for i in known.moving]])
+    return outs[0] if program.tree is None else pytree.unflatten(program.tree, outs)
+
+
+class _OneProgram(NamedTuple):
+    """What a call comes down to."""
+
+    program: Program
+    tree: Any  # None: the result is one array
+
+
+class _Kind:
+    """The programs of calls that differ in numbers only; `moving` are the positions of those that are arguments."""
+
+    def __init__(self, f: Any, args: Any, kwargs: Any, numbers: Sequence[float]):
+        every = tuple(range(len(numbers)))
+        self.moving: tuple[int, ...] = ()
+        self.programs: dict[Any, _OneProgram | None] = {}
+        found = _staged_quietly(f, args, kwargs, numbers, every)
+        if found is not None or not numbers:
+            self.moving = every
+        elif 1 < len(every) <= _NUMBERS_MAX:
+            for i in every:
+                moving = (*self.moving, i)
+                if (also := _staged_quietly(f, args, kwargs, numbers, moving)) is not None:
+                    self.moving, found = moving, also
+        if found is not None:
+            self.programs[self.static(numbers)] = found
+        elif not numbers:
+            self.programs[()] = None
+
+    def static(self, numbers: Sequence[float]) -> tuple[float, ...]:
+        return tuple([x for i, x in enumerate(numbers) if i not in self.moving])
+
+    def program(self, f: Any, args: Any, kwargs: Any, numbers: Sequence[float]) -> _OneProgram | None:
+        """The program of a call; None where it is evaluated as it is written."""
+        static = self.static(numbers)
+        if static not in self.programs:
+            if len(self.programs) >= _STATIC_MAX:
+                return None
+            self.programs[static] = _staged_quietly(f, args, kwargs, numbers, self.moving)
+        return self.programs[static]
+
+
+def _staged_quietly(
+    f: Any, args: Any, kwargs: Any, numbers: Sequence[float], moving: tuple[int, ...]
+) -> _OneProgram | None:
+    held = hold_signals()  # whose exceptions are not those of staging
+    try:
+        found = _staged(f, args, kwargs, [numbers[i] for i in moving], moving)
+    finally:
+        release_signals(held)
+    raise_held()
+    return found
+
+
+@fragile
+def _staged(
+    f: Any, args: Any, kwargs: Any, numbers: Sequence[float], moving: tuple[int, ...]
+) -> _OneProgram | None:
+    """The program of a call in which these numbers are arguments; None where they may not be, or where it has none."""
+    arrays = arrays_in((*args, *kwargs.values()))
+    trees: list[Any] = []
+
+    def staged(*tracers: Any) -> list[Any]:
+        result = called_with(f, args, kwargs, tracers[: len(arrays)], moving, tracers[len(arrays) :])
+        leaves, tree = pytree.flatten(result)
+        trees.append(tree if len(leaves) != 1 or leaves[0] is not result else None)
+        return leaves
+
+    try:
+        jaxpr, captured = traced(staged, arrays)
+        if numbers:
+            from didax.api.number_arguments import places  # on first need
+
+            general, also = traced(staged, [*arrays, *numbers])
+            is_narrow = any([a.dtype.itemsize < 4 and a.dtype.kind != "b" for a in general.in_avals])
+            if is_narrow or places(jaxpr, captured, general, also, numbers) is None:
+                return None  # a narrow number would be rounded twice
+            if any([x is not y for x, y in zip(jaxpr.out_avals, general.out_avals, strict=True)]):
+                return None
+            jaxpr, captured = general, also
+    except Exception:  # the values of arrays, or of numbers, decide what is computed
+        return None
+    if jaxpr.effects or not 0 < _equations(jaxpr) <= _EQUATIONS_MAX:
+        return None
+    if not set(jaxpr.outvars).isdisjoint(jaxpr.invars):
+        return None  # an argument that is returned need not be copied
+    return _OneProgram(Program(with_index_checks(jaxpr), captured), trees[0])
+
+
+def _equations(jaxpr: Jaxpr) -> int:
+    return len(jaxpr.eqns) + sum([_equations(inner) for eqn in jaxpr.eqns for inner in eqn.jaxprs])

@@ -1,0 +1,135 @@
+"""Functions of large arrays, which run as one program outside `jit`, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax import nn
+from didax.api import large_functions
+from didax.runtime.compiled import Program
+from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS
+
+N = 300
+assert N * N > NUMPY_MAX_ELEMENTS
+
+
+@pytest.fixture
+def x() -> dx.Array:
+    return dnp.asarray(np.random.RandomState(0).randn(N, N).astype("float32"))
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
+    """The programs that ran."""
+    found: list[Program] = []
+    run = Program.run
+
+    def recorded(self: Program, *args: Any) -> Any:
+        found.append(self)
+        return run(self, *args)
+
+    monkeypatch.setattr(Program, "run", recorded)
+    dx.clear_caches()
+    return found
+
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "std": lambda x: x.std(0),
+    "softmax": nn.softmax,
+    "isclose": lambda x: dnp.isclose(x, 1.0, atol=0.37),
+    "clip": lambda x: dnp.clip(x, -0.25, 0.75),
+    "minus": lambda x: x - x[0],
+    "and": lambda x: (x > 0) & dnp.logical_and(x, x[::-1]),
+    "integers": lambda x: x * dnp.arange(N * N).reshape(N, N),
+    "less": lambda x: x[:, :1] < x[0],
+    "where": lambda x: dnp.where(x > 0, x, x[0]),
+    "outer": lambda x: dnp.outer(x[0], x[1]),
+    "linspace": lambda x: dnp.linspace(0.0, 2.0, N * N),
+    "divmod": lambda x: dnp.divmod(x, 0.3),
+}
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("name", CALLS)
+def test_a_function_of_large_arrays_is_one_program_with_the_bits_of_jit(
+    name: str, x: dx.Array, runs: list[Program]
+):
+    def of_rows(x: Any) -> Any:  # what is around the function is no part of it
+        return CALLS[name](x)
+
+    rows = dnp.asarray(np.asarray(x))
+    first = of_rows(rows)
+    runs.clear()
+    again = of_rows(rows)
+    assert len([p for p in runs if len(p.jaxpr.eqns) > 1]) == 1
+    assert len(runs) < 6  # with those around the function
+    want = dx.jit(of_rows)(rows)
+    for y, z, w in zip(*map(dx.tree.leaves, (first, again, want)), strict=True):
+        assert y.aval is z.aval is w.aval
+        np.testing.assert_array_equal(y, w)
+        np.testing.assert_array_equal(z, w)
+
+
+@pytest.mark.cpu
+def test_arrays_of_numpy_are_arguments_of_such_a_program_by_the_digits_that_they_have_here(
+    runs: list[Program],
+):
+    for dtype in ("float32", "float64", "int32", "int64", "complex128"):
+        x = (np.random.RandomState(0).randn(N, N) * 100).astype(dtype)
+        runs.clear()
+        y = dnp.var(x, 0)
+        assert dtype == "int64" or len([p for p in runs if len(p.jaxpr.eqns) > 1]) == 1
+        z = dnp.var(dnp.asarray(x), 0)
+        assert y.aval is z.aval
+        np.testing.assert_allclose(np.asarray(y), np.asarray(z), 1e-6 if dtype == "int64" else 0)
+        x[:] = 0  # the owner may write to it
+        assert not np.asarray(dnp.var(x, 0)).any() and np.asarray(y).all()
+    x = np.full(N * N, 2049 + 1e-9)
+    assert (dnp.append(x, np.ones(2, "float16")) == dnp.append(dnp.asarray(x), np.ones(2, "float16"))).all()
+
+
+@pytest.mark.cpu
+def test_numbers_of_calls_with_large_arrays_are_arguments_or_have_few_programs(
+    x: dx.Array, runs: list[Program]
+):
+    for k in range(20):
+        want = np.clip(np.asarray(x), np.float32(-0.1 * k), np.float32(k))
+        np.testing.assert_array_equal(np.asarray(dnp.clip(x, -0.1 * k, k)), want)
+    assert len(set(runs)) == 5  # calls with 0, 1, 2 and -1.0 are kinds of their own
+    for k in range(3, 20):
+        np.testing.assert_array_equal(np.asarray(dnp.roll(x, k, 1)), np.roll(np.asarray(x), k, 1))
+    (kind,) = [found for (f, _), found in large_functions._kinds.items() if f.__name__ == "roll"]
+    assert len(kind.programs) == large_functions._STATIC_MAX
+    for dtype in ("float16", "bfloat16"):  # numbers are rounded once
+        half = x.astype(dtype)
+        for t in (0.1, 1 / 3, 1.00048828125 + 2**-30):
+            assert (dnp.clip(half, t, 5.0) == dnp.maximum(half, dnp.asarray(t, dtype))).all()
+
+
+@pytest.mark.cpu
+def test_calls_with_large_arrays_notice_options_transformations_and_errors(x: dx.Array, runs: list[Program]):
+    for _ in range(3):
+        with pytest.raises(ValueError, match="axis"):
+            dnp.std(x, axis=3)
+        with pytest.raises(ValueError, match="Incompatible shapes"):
+            x - x[0, :5]
+        with dx.debug_nans(True), pytest.raises(FloatingPointError):
+            dnp.std(x * float("inf"))
+        assert dx.grad(lambda x: dnp.var(x - x[0]))(x).shape == (N, N)
+        assert dx.vmap(nn.softmax)(x[None]).shape == (1, N, N)
+    dnp.std(x)
+    runs.clear()
+    with dx.disable_jit():
+        dnp.std(x)
+    assert all(len(p.jaxpr.eqns) == 1 for p in runs)
+    kinds = len(large_functions._kinds)
+    for n in range(large_functions._KINDS_MAX + 5):
+        large_functions._kinds[n] = large_functions._kinds[next(iter(large_functions._kinds))]
+    dnp.var(x)
+    assert kinds < len(large_functions._kinds) <= large_functions._KINDS_MAX
