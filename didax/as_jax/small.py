@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import functools
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from didax import tree_util
 from didax.as_jax.hook import JAX_VERSION
 from didax.core import dtypes, source
 from didax.core.errors import message
+from didax.primitives.convert import copy_p
 from didax.version import installed_jaxlib
 
 __version__ = JAX_VERSION
@@ -33,6 +35,17 @@ def __getattr__(name: str) -> Any:
 def finfo(dtype: Any) -> Any:
     """The limits of a dtype of floats, or of an array's dtype, as scalars of the dtype; Didax has Python numbers."""
     return dtypes.finfo(didax.numpy.finfo(dtype).dtype)
+
+
+@functools.wraps(didax.numpy.asarray)
+def asarray(a: Any, *args: Any, **kwargs: Any) -> Any:
+    """As `didax.numpy.asarray`, but a truth value is traced in a function that is being traced.
+
+    Libraries ask by `bool(asarray(False))` whether they are in such a function (array-api-extra, and so SciPy). Other
+    numbers keep their values, of which programs are compiled that run faster.
+    """
+    x = didax.numpy.asarray(a, *args, **kwargs)
+    return copy_p.bind(x) if type(a) is bool else x
 
 
 # --- jax.extend -------------------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ HOMES: dict[str, dict[str, str]] = {
     "jax.lax": {"*": _BUILTIN},
     "jax.lax.linalg": {"*": _BUILTIN},
     "jax.lib": {"__version__": f"{_SMALL}:jaxlib_version"},
-    "jax.numpy": _from(_SMALL, "finfo"),
+    "jax.numpy": _from(_SMALL, "asarray finfo"),
     "jax.scipy.special": _from("didax.as_jax.legendre", "lpmn lpmn_values"),
     "jax.ref": {"AbstractRef": "didax.core.ref:RefType"},
     "jax.test_util": {"*": "didax.as_jax.test_util"},

@@ -56,6 +56,12 @@ def modules() -> None:
     # How libraries for several kinds of arrays find the functions for one: SciPy, scikit-learn and others.
     assert array_api_compat.array_namespace(jnp.ones(2)) is jnp and jnp.__array_api_version__ >= "2024.12"
     assert jnp.__array_namespace_info__().default_dtypes()["real floating"] == jnp.float32
+    assert bool(jnp.asarray(True))
+    try:  # how they ask whether they are being traced
+        jax.jit(lambda x: x if jnp.asarray(False) else -x)(1.0)
+        raise AssertionError("a truth value in a traced function has no value, as in JAX")
+    except jax.errors.TracerBoolConversionError:
+        pass
     everything: dict[str, object] = {}
     exec("from jax.numpy import *", everything)
     assert "einsum" in dir(jnp) and "sin" in jnp.__all__ and everything["einsum"] is jnp.einsum
