@@ -39,9 +39,7 @@ R = TypeVar("R")
 _KINDS_MAX = 256  # of calls of all functions, each with its compiled programs
 _STATIC_MAX = 4  # programs of a kind whose numbers are not arguments
 _NUMBERS_MAX = 4  # for which it is tried one by one whether they are arguments
-_EQUATIONS_MAX = (
-    128  # long programs take long to compile, where single operations are mostly compiled already
-)
+_EQUATIONS_MAX = 128  # longer ones take long to compile, while single operations are mostly compiled already
 _kinds: dict[Any, _Kind] = {}
 on_clear(_kinds.clear)
 

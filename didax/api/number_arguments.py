@@ -108,9 +108,7 @@ class _Pairs:
         value = value_of(x)
         if type(y) is Literal:
             return x.aval is y.aval and have_equal_bits(value, value_of(y))
-        number = cast(
-            "Number", y
-        )  # it may be weak in one of the programs only, whose bits do not depend on that
+        number = cast("Number", y)  # it may be weak in one of the programs only: its bits are the same
         if not have_equal_bits(value, numpy_scalar(self.numbers[number.position], number.aval.dtype)):
             return False
         return self.found.setdefault(id(x), number.position) == number.position

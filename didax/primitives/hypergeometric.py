@@ -176,9 +176,7 @@ def _hyp1f1(a: Any, b: Any, x: Any) -> Any:
     one = like(1, x)
     polynomial = _is_pole(a)
     pole = and_(_is_pole(b), not_(and_(polynomial, gt(a, b))))
-    ends = or_(
-        polynomial, and_(_is_pole(sub(b, a)), lt(x, 0))
-    )  # of a series of few terms, once it is flipped
+    ends = or_(polynomial, and_(_is_pole(sub(b, a)), lt(x, 0)))  # a series of few terms, once it is flipped
     far = and_(and_(_is_far(a, b, x), not_(ends)), not_(pole))
     bad = or_(or_(pole, far), not_(lt(abs_(x), math.inf)))
     flip = and_(lt(x, 0), not_(polynomial))
