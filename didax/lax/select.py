@@ -68,13 +68,13 @@ def select_n(which: Any, *cases: Any) -> Any:
 def clamp(min: Any, x: Any, max: Any) -> Any:
     """Return `x` limited to [min, max]; NaN stays. The derivative by `x` is zero at the limits and beyond.
 
-    Complex numbers are limited in lexicographic order, by `max` and `min`.
+    Complex numbers are limited in lexicographic order, and truth values too, by `max` and `min`.
 
     >>> import numpy as np
     >>> from didax import lax
     >>> lax.clamp(0.0, np.float32([-1, 0.5, 2]), 1.0)
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    if dtypes.is_complex(aval_of(x).dtype):
+    if dtypes.kind_of(aval_of(x).dtype) in "bc":
         return elementwise.min_(elementwise.max_(min, x), max)
     return elementwise.clamp(min, x, max)

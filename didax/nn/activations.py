@@ -136,6 +136,8 @@ def squareplus(x: Any, b: Any = 4) -> Array:
     Array([0.414, 1.   , 2.414], dtype=float32)
     """
     x = _inexact(x)
+    if dnp.iscomplexobj(x):
+        return (x + dnp.sqrt(x * x + b)) / 2
     root = dnp.hypot(x, dnp.sqrt(b))
     positive = x >= 0
     tail = b / dnp.where(positive, 2, 2 * (root - x))  # the sum would cancel

@@ -523,14 +523,14 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
     """Return the array with its elements shifted along axes; elements that leave at the end come back at the start.
 
-    The shifts may be traced.
+    The shifts are integers, which may be traced, or floats that are whole numbers.
 
     >>> import didax.numpy as dnp
     >>> dnp.roll(dnp.arange(4), 1)
     Array([3, 0, 1, 2], dtype=int32)
     """
     x = as_array("roll", a, "a")
-    shifts = listed(shift)
+    shifts = [int(by) if isinstance(by, float) and by.is_integer() else by for by in listed(shift)]
     if axis is None:
         total = shifts[0] if len(shifts) == 1 else sum(shifts)
         return shapes.reshape(_roll(ravel(x), total, 0), x.shape)

@@ -188,12 +188,12 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: 
     Array([3, 5], dtype=int32)
     """
     x = as_array("diff", a, "a")
-    dimension = canonical_axis("diff", axis, x.ndim)
     n = operator.index(n)
     if n < 0:
         raise ValueError(message("diff is taken at least 0 times.", f"n: {n}", fix="Use n >= 0."))
     if n == 0:
         return x
+    dimension = canonical_axis("diff", axis, x.ndim)
     ends = [_edge(x, end, dimension) for end in (prepend, append)]
     x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], dimension)
     subtract = ufuncs.not_equal if x.dtype == np.bool_ else ufuncs.subtract

@@ -204,3 +204,10 @@ def test_dtypes_and_platforms() -> None:
 def test_bad_arguments(call: Callable[[], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+def test_clamp_of_truth_values() -> None:
+    x = np.array([True, False])
+    for low, high, want in [(False, True, x), (True, True, [True, True]), (False, False, [False, False])]:
+        y = dx.jit(lax.clamp)(low, x, high)
+        assert y.dtype == bool and y.tolist() == lax.clamp(low, x, high).tolist() == list(want)

@@ -227,3 +227,8 @@ def test_squareplus_keeps_its_digits_on_both_sides(dtype):
     found = nn.squareplus(x).astype("float64")
     np.testing.assert_allclose(found, want, rtol=2 * float(dnp.finfo(dtype).eps))
     assert np.isfinite(dx.vmap(dx.grad(nn.squareplus))(x[1:-1]).astype("float32")).all()
+
+
+def test_squareplus_of_complex_numbers():
+    z = np.array([1j, -2 + 0.5j, 3], "complex64")
+    np.testing.assert_allclose(nn.squareplus(z), (z + np.sqrt(z * z + 4)) / 2, rtol=1e-6)
