@@ -322,7 +322,11 @@ ERRORS = [
     (lambda: dnp.clip(1j, 0, 1), TypeError, r"no order to clip by\.\n  arr: complex64\[\]"),
     (lambda: dnp.round(dnp.array([1]), -1), NotImplementedError, r"a: int32\[1\], decimals=-1"),
     (lambda: dnp.linspace(0, 1, -1), ValueError, r"num: -1"),
-    (lambda: dnp.where(True, 1, None), TypeError, r"where takes both x and y, or neither\.\n  condition: bool\[\], y: None"),
+    (
+        lambda: dnp.where(True, 1, None),
+        TypeError,
+        r"where takes both x and y, or neither\.\n  condition: bool\[\], y: None",
+    ),
     (lambda: dnp.arange(0, 1, 0), ZeroDivisionError, "step: 0"),
     (lambda: dnp.zeros((2**40, 2**40)), ValueError, "has fewer than 2..63 bytes"),
     (lambda: dnp.tile(dnp.ones(3), (2**40, 2**40)), ValueError, "has fewer than 2..63 bytes"),
