@@ -304,9 +304,9 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "kept": (lambda: export.deserialize(changed(kept=[3])), ValueError, "damaged.\n  argument 3 of 1"),
     "tree": (lambda: export.deserialize(changed(out_tree={"kind": 9})), ValueError, "container of kind 9"),
     "unknown dtype": (
-        lambda: export.deserialize(changed(types=[{"kind": 0, "dtype": 30}] * 2)),
+        lambda: export.deserialize(changed(types=[{"kind": 0, "dtype": 99}] * 2)),
         ValueError,
-        "does not take.*\n.*dtype: number 30",
+        "does not take.*\n.*dtype: number 99",
     ),
     "unknown class": (
         lambda: export.deserialize(changed(out_tree={"kind": 5, "custom": "Its"})),
