@@ -68,12 +68,10 @@ try:
     )
     from didax.api.environment import live_arrays, print_environment_info
     from didax.api.explicit import reshard
-    from didax.api.forward_backward import fwd_and_bwd
     from didax.api.inspect import eval_shape, explain, make_jaxpr, typeof
     from didax.api.jacobians import hessian, jacfwd, jacrev
     from didax.api.jacobians import jacrev as jacobian
     from didax.api.jit import jit
-    from didax.api.linear_transpose import linear_transpose
     from didax.api.options import (
         allow_f16_reductions,
         array_garbage_collection_guard,
@@ -119,7 +117,6 @@ try:
         make_mesh,
         set_mesh,
     )
-    from didax.api.pmap import pmap
     from didax.api.shard_map import shard_map, smap
     from didax.api.stages import ShapeDtypeStruct
     from didax.api.vmap import vmap
@@ -173,6 +170,9 @@ if TYPE_CHECKING:
     from didax import test_util as test_util
     from didax import tree_util as tree_util
     from didax import typing as typing
+    from didax.api.forward_backward import fwd_and_bwd as fwd_and_bwd
+    from didax.api.linear_transpose import linear_transpose as linear_transpose
+    from didax.api.pmap import pmap as pmap
     from didax.api.profile import profile as profile
     from didax.debug._explore import explore as explore
     from didax.debug._mode import debug_mode as debug_mode
@@ -206,6 +206,9 @@ else:
         "typing",
         debug_mode="debug._mode",
         explore="debug._explore",
+        fwd_and_bwd="api.forward_backward",
+        linear_transpose="api.linear_transpose",
+        pmap="api.pmap",
         profile="api.profile",
         Device="xla.client",
     )

@@ -392,7 +392,7 @@ WITH_INTEGERS = {
     "quantile": (lambda x, n: dnp.quantile(dnp.clip(x, -n, 300), 0.25), True),
     "take": (lambda x, n: dnp.take(x, n, mode="wrap"), False),  # an index counts from the end
     "roll": (lambda x, n: dnp.roll(x, n), False),
-    "round": (lambda x, n: dnp.round(x, n), False),
+    "round": (lambda x, n: dnp.round(x + 0.5, n), False),
 }
 INTEGERS = [
     3, -4, 7, 100, 127, 128, -129, 255, 300, 65520, 2**24 + 1, 2**31 - 1, -(2**31), 2**31, -(2**40), 0, 1, 2, -1, True,
