@@ -147,7 +147,8 @@ def called_with(
             return x
         return type(x)(map(replaced, x))
 
-    return f(*map(replaced, args), **{name: replaced(x) for name, x in kwargs.items()})
+    replaced_args = [replaced(x) for x in args]  # before those by name
+    return f(*replaced_args, **{name: replaced(x) for name, x in kwargs.items()})
 
 
 def arrays_in(xs: Sequence[Any]) -> list[Any]:

@@ -52,6 +52,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "outer": lambda x: dnp.outer(x[0], x[1]),
     "linspace": lambda x: dnp.linspace(0.0, 2.0, N * N),
     "divmod": lambda x: dnp.divmod(x, 0.3),
+    "average": lambda x: dnp.average(x, axis=0, weights=dnp.abs(x[::-1]) + 1),
 }
 
 
