@@ -47,6 +47,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+_WRITTEN_OUT_MAX = 32  # steps of a recurrence; longer ones are loops, which compile in the time of one step
+
+
 def _coefficients(name: str, *args: Any, to_inexact: bool = False, many: bool = False) -> list[Array]:
     """The coefficients as arrays of one dtype: vectors, or with `many` the polynomials along the first axis."""
     xs = [atleast_1d(as_array(name, x, i)) for i, x in enumerate(beside_wide(*args))]
@@ -84,7 +87,7 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     coefficients, points = [as_array("polyval", y) for y in promote_dtypes("polyval", p, x)]
     shape = broadcast_shapes("polyval", [coefficients.shape[1:], points.shape])
     start = broadcast(cast(0, points.dtype, points.weak_type and coefficients.weak_type), shape)
-    if is_symbolic(coefficients.shape[0]):
+    if is_symbolic(coefficients.shape[0]) or coefficients.shape[0] > _WRITTEN_OUT_MAX:
         return scan(lambda y, c: (y * points + c, None), start, coefficients)[0]
     return functools.reduce(lambda y, c: y * points + c, coefficients, start)
 
@@ -233,7 +236,19 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 
 @halves_in_float32
 def _with_roots(x: Array) -> Array:
-    return _product_of_factors(x)
+    count = x.shape[0]
+    if not is_symbolic(count) and count <= _WRITTEN_OUT_MAX:
+        return _product_of_factors(x)
+    places = arange(1, count + 1)
+
+    def times_factor(found: Array, factor: tuple[Array, Array]) -> tuple[Array, None]:
+        root, degree = factor
+        lower = where(
+            places <= degree, found[1:] - root * found[:-1], 0
+        )  # beyond, an infinite root makes NaN
+        return concatenate([found[:1], lower]), None
+
+    return scan(times_factor, pad(ones(1, x.dtype), (0, count)), (x, places))[0]
 
 
 def _factors_by_numpy(x: Any) -> Any:
