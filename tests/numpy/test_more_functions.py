@@ -573,3 +573,26 @@ def test_long_recurrences_of_polynomials_are_loops() -> None:
     np.testing.assert_allclose(slopes[-40:], 0.5 ** np.arange(39, -1, -1.0), 1e-6)
     for f in (dnp.poly, lambda c: dnp.polyval(c, c)):
         assert len(dx.make_jaxpr(f)(c).eqns) < 20
+
+
+def test_take_at_a_known_place_is_a_slice() -> None:
+    x = dnp.arange(24.0).reshape(2, 3, 4)
+    for axis in (None, 0, 1, -1):
+        for i in (0, -1, 1, -2, 5, 30, -30, 2**40):
+            for mode in (None, "clip", "wrap"):
+                want = dnp.take(x, np.asarray(i), axis, mode=mode)
+                for found in (
+                    dnp.take(x, i, axis, mode=mode),
+                    dx.jit(lambda x: dnp.take(x, i, axis, mode=mode))(x),
+                ):
+                    assert found.aval is want.aval
+                    np.testing.assert_array_equal(found, want)
+    assert "gather" not in str(dx.make_jaxpr(lambda x: dnp.take(x, -1, 1))(x))
+    assert dnp.take(2.0, 0).weak_type == dnp.take(2.0, np.asarray(0)).weak_type
+
+
+def test_keys_of_single_numbers_are_not_read_one_by_one() -> None:
+    assert len(dx.make_jaxpr(dnp.lexsort)(np.ones(1000, "float32")).eqns) < 3
+    assert int(dnp.lexsort(dnp.ones(1000))) == 0
+    with pytest.raises(TypeError, match="at least one key"):
+        dnp.lexsort(dnp.ones(0))
