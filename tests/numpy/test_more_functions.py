@@ -571,7 +571,17 @@ def test_long_recurrences_of_polynomials_are_loops() -> None:
     assert dnp.poly(r[::-1])[:2].tolist() == [1, -np.inf]
     slopes = dx.grad(lambda c: dnp.polyval(c, 0.5))(c.astype("float32"))
     np.testing.assert_allclose(slopes[-40:], 0.5 ** np.arange(39, -1, -1.0), 1e-6)
-    for f in (dnp.poly, lambda c: dnp.polyval(c, c)):
+    divisor = np.append(3, np.cos(np.arange(1, 20)) / 9).astype("float32")
+    for few in (divisor, divisor[:1]):
+        for run in (lambda f: f, dx.jit):
+            quotient, rest = run(dnp.polydiv)(c.astype("float32"), few)
+            assert rest.shape == c.shape
+            wanted, wanted_rest = np.polydiv(c, few)
+            np.testing.assert_allclose(quotient, wanted, 1e-4, 1e-5)
+            np.testing.assert_allclose(
+                rest[-len(few) :], np.append(np.zeros(20), wanted_rest)[-len(few) :], 1e-4, 1e-5
+            )
+    for f in (dnp.poly, lambda c: dnp.polyval(c, c), lambda c: dnp.polydiv(c, divisor)):
         assert len(dx.make_jaxpr(f)(c).eqns) < 20
 
 
