@@ -27,7 +27,14 @@ import numpy as np
 
 from didax.api.kinds_of_calls import arrays_in, called_with, kind_of_call, narrow_alike, traced
 from didax.api.large_functions import are_large, called_as_program, called_in_transformation
-from didax.api.numpy_functions import Declined, evaluated_jaxpr, have_equal_bits, staged_whole, value_of
+from didax.api.numpy_functions import (
+    Declined,
+    evaluated_jaxpr,
+    have_equal_bits,
+    numpy_function_p,
+    staged_whole,
+    value_of,
+)
 from didax.core import config, pytree
 from didax.core import sharding as shardings
 from didax.core.avals import ShapedArray
@@ -570,6 +577,8 @@ def _numpy_rule(eqn: Eqn) -> Callable[..., Any] | None:
     primitive = eqn.primitive
     avals = tuple([x.aval for x in eqn.invars])
     out_avals = [v.aval for v in eqn.outvars]
+    if primitive is numpy_function_p:
+        return primitive.eager
     small = sum(a.size for a in (*avals, *out_avals)) <= NUMPY_MAX_ELEMENTS
     if primitive.evaluate is not None or eqn.effects or not small or not is_physical((*avals, *out_avals)):
         return None

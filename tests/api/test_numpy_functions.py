@@ -193,3 +193,18 @@ def test_a_remembered_call_whose_rule_declines_is_evaluated_as_it_is_written():
     assert bool(dnp.isnan(sla.polar(x * dnp.nan)[1]).all())
     with dx.enable_x64(True):
         assert sla.expm(x.astype("float64")).dtype == np.float64
+
+
+@pytest.mark.parametrize("count", [40_000, 70_000])
+def test_rules_take_arrays_of_any_size_that_numpy_evaluates(count: int):
+    """An operation on an array of more than a third of that size is mostly a program; the rule of a function is not."""
+    x = dnp.asarray(np.random.RandomState(0).randn(count).astype("float32"))
+    calls = [
+        lambda: x // 1.5,
+        lambda: x % 1.5,
+        lambda: dnp.divmod(x, 2.0),
+        lambda: dnp.searchsorted(x[:9], x),
+    ]
+    for call in calls:
+        first, *others = [dx.tree.leaves(call()) for _ in range(6)]
+        assert all(np.array_equal(y, z) for ys in others for y, z in zip(first, ys, strict=True))
