@@ -25,13 +25,19 @@ from didax.passes.simplify import dce_jaxpr
 from didax.primitives.numpy_rules import count_nonzero
 from didax.runtime.array import ConcreteArray
 from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS
+from didax.transforms.batching import BatchTrace, BatchTracer
+from didax.transforms.jvp import JVPTrace, JVPTracer
+from didax.transforms.linearize import LinearizeTrace, LinearizeTracer
 from didax.transforms.staging import trace_to_jaxpr
 
 _PLAIN = frozenset({type(None), bool, str, type})
 _NUMBERS: frozenset[Any] = frozenset({int, float})
 _INTEGERS_END = 1 << 31  # beyond the integers that may be arguments
 _LISTS = frozenset({list, tuple})
-_ARRAYS = frozenset({ConcreteArray, np.ndarray})
+# Of transformations that run operations at once, unless a trace around them stages operations.
+_TRACERS = frozenset({JVPTracer, LinearizeTracer, BatchTracer})
+_ARRAYS = frozenset({ConcreteArray, np.ndarray, *_TRACERS})
+TRANSFORMATIONS = frozenset({JVPTrace, LinearizeTrace, BatchTrace})
 _NUMPY_KINDS = "?bBhHiIlLqQefdFD"
 _NUMPY_SCALARS = frozenset([np.dtype(kind).type for kind in _NUMPY_KINDS])
 _ITEMS_MAX = 16  # of a list among the arguments
@@ -40,12 +46,13 @@ _WIDE_FLOATS = frozenset({np.dtype(kind) for kind in (np.float32, np.float64, np
 
 
 def kind_of_call(
-    args: tuple[Any, ...], kwargs: dict[str, Any], of_large: bool = False
+    args: tuple[Any, ...], kwargs: dict[str, Any], of_large: bool = False, of_traced: bool = False
 ) -> tuple[tuple[Any, ...], list[Any], list[float]] | None:
     """A key shared by calls that come down to the same operations, the values of the arrays, and numbers beside them.
 
     None for other calls. The numbers are Python numbers that may be arguments, see `number_arguments.py`. `of_large`
-    admits arrays of any length, which are then among the values as they are.
+    admits arrays of any length, which are then among the values as they are, and `of_traced` those that an eager
+    transformation traces.
     """
     key: list[Any] = [config.state(), *kwargs]
     values: list[Any] = []
@@ -60,6 +67,12 @@ def kind_of_call(
             values.append(x.host_value() if value is None else value)
         elif kind in _PLAIN:
             key += (kind, x)
+        elif of_traced and kind in _TRACERS:
+            below = behind(x)
+            if type(below) is not ConcreteArray or below.committed:
+                return None
+            key.append(x.aval)
+            values.append(x)
         elif kind is int:
             if 2 < abs(x) < _INTEGERS_END:  # `is_argument`, without a call
                 key.append(kind)
@@ -82,13 +95,24 @@ def kind_of_call(
             values.append(value)
         elif kind in _NUMPY_SCALARS:
             key += (kind, x.tobytes())
-        elif kind not in _LISTS or len(x) > _ITEMS_MAX or (inner := kind_of_call(x, {}, of_large)) is None:
+        elif (
+            kind not in _LISTS
+            or len(x) > _ITEMS_MAX
+            or (inner := kind_of_call(x, {}, of_large, of_traced)) is None
+        ):
             return None
         else:
             key += (kind, inner[0])
             values += inner[1]
             numbers += inner[2]
     return tuple(key), values, numbers
+
+
+def behind(x: Any) -> Any:
+    """The array that a tracer of eager transformations holds, with the axes that `vmap` hides; others as they are."""
+    while isinstance(x, JVPTracer | LinearizeTracer | BatchTracer):
+        x = x.value if isinstance(x, BatchTracer) else x.primal
+    return x
 
 
 def is_argument(x: float) -> bool:
@@ -147,7 +171,8 @@ def called_with(
             return x
         return type(x)(map(replaced, x))
 
-    return f(*map(replaced, args), **{name: replaced(x) for name, x in kwargs.items()})
+    replaced_args = [replaced(x) for x in args]  # before those by name
+    return f(*replaced_args, **{name: replaced(x) for name, x in kwargs.items()})
 
 
 def arrays_in(xs: Sequence[Any]) -> list[Any]:

@@ -5,8 +5,13 @@
 An eager operation on a large array is a compiled program. A function of ten such operations writes nine arrays to
 memory that nobody sees, and each is compiled by itself. So a call of a function that `whole_functions.py` decorates is
 staged and compiled as `jit` does, if it has large arrays or a large result, and this from the first call on. Its
-results are those of `jit`. What is said there about calls under a transformation, watched operations and functions that
-look at values holds here, too.
+results are those of `jit`. What is said there about watched operations and functions that look at values holds here,
+too.
+
+    dx.grad(dnp.std)(x)      # a program of the value and one of the derivative
+
+Under a transformation with nothing staged around it the program is called as a jitted function is, and the rule for
+such calls makes programs of the derivative or of the batch.
 
 Python numbers among the arguments are arguments of the program where the function does nothing but give them to
 operations (`number_arguments.py`). With other numbers of one kind of call, few programs are compiled: a number that
@@ -21,12 +26,22 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from didax.api.kinds_of_calls import arrays_in, called_with, kind_of_call, narrow_alike, traced
+from didax.api.kinds_of_calls import (
+    TRANSFORMATIONS,
+    arrays_in,
+    behind,
+    called_with,
+    kind_of_call,
+    narrow_alike,
+    traced,
+)
 from didax.core import config, pytree
 from didax.core import sharding as shardings
 from didax.core.jaxpr import Jaxpr
 from didax.core.primitive import current_trace_var, eager_trace
-from didax.runtime.array import ConcreteArray
+from didax.core.tracing import set_current_trace
+from didax.primitives.call import jit_p
+from didax.runtime.array import ConcreteArray, as_concrete
 from didax.runtime.compiled import Program
 from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, on_cpu
 from didax.runtime.value_checks import with_index_checks
@@ -49,12 +64,12 @@ def run_as_program(f: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(f)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        if (
-            current_trace_var.get() is not eager_trace
-            or (shardings.in_use and config.state().mesh is not None)
-            or (config.operations_were_watched and config.watches_operations())
+        if (shardings.in_use and config.state().mesh is not None) or (
+            config.operations_were_watched and config.watches_operations()
         ):
             return f(*args, **kwargs)
+        if current_trace_var.get() is not eager_trace:
+            return called_in_transformation(f, args, kwargs)
         return called_as_program(f, args, kwargs)
 
     return run
@@ -65,9 +80,24 @@ def are_large(leaves: Sequence[Any]) -> bool:
     return any([isinstance(x, ConcreteArray | np.ndarray) and x.size > NUMPY_MAX_ELEMENTS for x in leaves])
 
 
-def called_as_program(f: Callable[..., R], args: Any, kwargs: Any, needs_large: bool = False) -> R:
+def called_in_transformation(f: Callable[..., R], args: Any, kwargs: Any) -> R:
+    """The result of a call under a transformation.
+
+    If nothing around the transformation is staged, a call with large arrays is a call of one program.
+    """
+    trace = current_trace_var.get()
+    while type(trace) in TRANSFORMATIONS:
+        trace = trace.parent
+    if trace is not eager_trace or not are_large([behind(x) for x in arrays_in((*args, *kwargs.values()))]):
+        return f(*args, **kwargs)
+    return called_as_program(f, args, kwargs, False, True)
+
+
+def called_as_program(
+    f: Callable[..., R], args: Any, kwargs: Any, needs_large: bool = False, of_traced: bool = False
+) -> R:
     """The result of an eager call, by one program if calls of its kind have one (and if it has large arrays)."""
-    kind = None if config.state().disable_jit or not on_cpu() else kind_of_call(args, kwargs, True)
+    kind = None if config.state().disable_jit or not on_cpu() else kind_of_call(args, kwargs, True, of_traced)
     if kind is None:
         return f(*args, **kwargs)
     of_any, arrays, numbers = kind
@@ -81,13 +111,23 @@ def called_as_program(f: Callable[..., R], args: Any, kwargs: Any, needs_large: 
     program = known.program(f, args, kwargs, numbers)
     if program is None:
         return f(*args, **kwargs)
-    outs = program.program.run([*arrays, *[numbers[i] for i in known.moving]])
+    operands = [*arrays, *[numbers[i] for i in known.moving]]
+    if not of_traced:
+        outs = program.program.run(operands)
+    elif _equations(program.jaxpr) > 1:  # the programs of one operation are small, and many calls have them
+        # A derivative may keep an operand, and the owner of a NumPy array may write to it.
+        kept = [as_concrete(x) if type(x) is np.ndarray else x for x in operands]
+        outs = jit_p.bind(*program.captured, *kept, jaxpr=program.jaxpr)
+    else:
+        return f(*args, **kwargs)
     return outs[0] if program.tree is None else pytree.unflatten(program.tree, outs)
 
 
 class _OneProgram(NamedTuple):
     """What a call comes down to."""
 
+    jaxpr: Jaxpr
+    captured: Sequence[Any]  # the values of its first inputs
     program: Program
     tree: Any  # None: the result is one array
 
@@ -130,7 +170,8 @@ def _staged_quietly(
 ) -> _OneProgram | None:
     held = hold_signals()  # whose exceptions are not those of staging
     try:
-        found = _staged(f, args, kwargs, [numbers[i] for i in moving], moving)
+        with set_current_trace(eager_trace):
+            found = _staged(f, args, kwargs, [numbers[i] for i in moving], moving)
     finally:
         release_signals(held)
     raise_held()
@@ -169,7 +210,7 @@ def _staged(
         return None
     if not set(jaxpr.outvars).isdisjoint(jaxpr.invars):
         return None  # an argument that is returned need not be copied
-    return _OneProgram(Program(with_index_checks(jaxpr), captured), trees[0])
+    return _OneProgram(jaxpr, captured, Program(with_index_checks(jaxpr), captured), trees[0])
 
 
 def _equations(jaxpr: Jaxpr) -> int:

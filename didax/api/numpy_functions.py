@@ -32,7 +32,7 @@ from didax.primitives.control_flow.linear_solve import linear_solve_p
 from didax.primitives.custom.call import rules_call_p
 from didax.primitives.holes import NOT_LINEAR
 from didax.runtime.array import ConcreteArray, as_concrete
-from didax.runtime.numpy_plans import evaluates_with_numpy, run_quietly
+from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, evaluates_with_numpy, run_quietly
 from didax.transforms.staging import trace_to_jaxpr
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -87,6 +87,7 @@ def _may_ask(avals: Sequence[ShapedArray], params: dict[str, Any], of_weak_types
     """Whether a rule may be asked: under `as_in_jax` eager and compiled digits are mostly to be the same."""
     return (
         all([a.dtype.isbuiltin == 1 and (of_weak_types or not a.weak_type) for a in avals])
+        and all([a.size <= NUMPY_MAX_ELEMENTS for a in avals])
         and all([type(x) in _PLAIN for x in params.values()])
         and (in_jax or not config.state().as_in_jax)
     )

@@ -8,8 +8,8 @@ plan are looked up, an array is made of the result. `evaluated_whole` lets a lib
 comes down to is staged, and the NumPy rules of its operations are remembered by the types of the arrays and the values
 of the other arguments, except numbers that the operations take as they are. The same rules run on the same values in
 the same order, so the results are those of single operations bit by bit, which the third call verifies. Calls under a
-transformation, with large arrays, with arguments that are neither arrays nor plain values, and calls whose operations
-someone watches are evaluated as they are written.
+transformation, with arguments that are neither arrays nor plain values, and calls whose operations someone watches are
+evaluated as they are written; those with large arrays are programs (`large_functions.py`).
 
 A function that looks at the values of its arrays, in order to choose or to refuse, is not decorated: a remembered call
 does not look. Read next: `number_arguments.py`, numbers that change from call to call; `numpy_functions.py`, what NumPy
@@ -26,8 +26,15 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 
 from didax.api.kinds_of_calls import arrays_in, called_with, kind_of_call, narrow_alike, traced
-from didax.api.large_functions import are_large, called_as_program
-from didax.api.numpy_functions import Declined, evaluated_jaxpr, have_equal_bits, staged_whole, value_of
+from didax.api.large_functions import are_large, called_as_program, called_in_transformation
+from didax.api.numpy_functions import (
+    Declined,
+    evaluated_jaxpr,
+    have_equal_bits,
+    numpy_function_p,
+    staged_whole,
+    value_of,
+)
 from didax.core import config, pytree
 from didax.core import sharding as shardings
 from didax.core.avals import ShapedArray
@@ -66,12 +73,12 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(f)
     def evaluate(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            if (
-                _get_current() is not eager_trace
-                or (shardings.in_use and config.state().mesh is not None)
-                or (config.operations_were_watched and config.watches_operations())
+            if (shardings.in_use and config.state().mesh is not None) or (
+                config.operations_were_watched and config.watches_operations()
             ):
                 return f(*args, **kwargs)
+            if _get_current() is not eager_trace:
+                return called_in_transformation(f, args, kwargs)
             if (kind := kind_of_call(args, kwargs)) is None:
                 return called_as_program(f, args, kwargs, True)
             of_any, values, numbers = kind
@@ -570,6 +577,8 @@ def _numpy_rule(eqn: Eqn) -> Callable[..., Any] | None:
     primitive = eqn.primitive
     avals = tuple([x.aval for x in eqn.invars])
     out_avals = [v.aval for v in eqn.outvars]
+    if primitive is numpy_function_p:
+        return primitive.eager
     small = sum(a.size for a in (*avals, *out_avals)) <= NUMPY_MAX_ELEMENTS
     if primitive.evaluate is not None or eqn.effects or not small or not is_physical((*avals, *out_avals)):
         return None

@@ -905,6 +905,13 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     count = vector.shape[0] if N is None else operator.index(N)
     if count == 0:
         return zeros((vector.shape[0], 0), vector.dtype)
-    order = range(count) if increasing else range(count - 1, -1, -1)
-    columns = [cast(el.integer_pow(vector, y=power), vector.dtype) for power in order]
-    return concatenate([reshape(column, (vector.shape[0], 1)) for column in columns], 1)
+    if vector.dtype == np.bool_:
+        vector = cast(vector, dtypes.default_dtype("i"))
+    powers = reshape(vector, (vector.shape[0], 1))
+    while (
+        known := powers.shape[1]
+    ) < count - 1:  # twice as many in each step, with the bits of repeated squaring
+        more = powers[:, : count - 1 - known] * powers[:, -1:]
+        powers = concatenate([powers, more], 1)
+    found = concatenate([ones_like(powers[:, :1]), powers[:, : count - 1]], 1)
+    return found if increasing else found[:, ::-1]

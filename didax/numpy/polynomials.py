@@ -47,6 +47,12 @@ __all__ = [
 ]  # fmt: skip
 
 
+# Steps of a recurrence: longer ones are loops, which compile in the time of one step.
+_WRITTEN_OUT_MAX = 8
+_SHORT_STEPS_MAX = 32  # of a product and a sum, which XLA takes together
+_BY_NUMPY_MAX = 32  # roots; the program of more is faster
+
+
 def _coefficients(name: str, *args: Any, to_inexact: bool = False, many: bool = False) -> list[Array]:
     """The coefficients as arrays of one dtype: vectors, or with `many` the polynomials along the first axis."""
     xs = [atleast_1d(as_array(name, x, i)) for i, x in enumerate(beside_wide(*args))]
@@ -84,7 +90,7 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     coefficients, points = [as_array("polyval", y) for y in promote_dtypes("polyval", p, x)]
     shape = broadcast_shapes("polyval", [coefficients.shape[1:], points.shape])
     start = broadcast(cast(0, points.dtype, points.weak_type and coefficients.weak_type), shape)
-    if is_symbolic(coefficients.shape[0]):
+    if is_symbolic(coefficients.shape[0]) or coefficients.shape[0] > _SHORT_STEPS_MAX:
         return scan(lambda y, c: (y * points + c, None), start, coefficients)[0]
     return functools.reduce(lambda y, c: y * points + c, coefficients, start)
 
@@ -149,11 +155,22 @@ def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> 
     """
     rest, divisor = _coefficients("polydiv", u, v, to_inexact=True)
     m, n = rest.shape[0] - 1, divisor.shape[0] - 1
-    quotient = []
-    for k in range(max(m - n + 1, 0)):
-        quotient.append(rest[k] / divisor[0])
-        rest = rest.at[k : k + n + 1].add(-quotient[-1] * divisor)
-    whole = concatenate([atleast_1d(q) for q in quotient]) if quotient else zeros_like(rest[:1])
+    count = max(m - n + 1, 0)
+    if count <= _WRITTEN_OUT_MAX:
+        quotient = []
+        for k in range(count):
+            quotient.append(rest[k] / divisor[0])
+            rest = rest.at[k : k + n + 1].add(-quotient[-1] * divisor)
+        whole = concatenate([atleast_1d(q) for q in quotient]) if quotient else zeros_like(rest[:1])
+    else:
+
+        def next_quotient(window: Array, following: Array) -> tuple[Array, tuple[Array, Array]]:
+            ratio = window[0] / divisor[0]
+            window = window - ratio * divisor
+            return concatenate([window[1:], following[None]]), (ratio, window[0])
+
+        window, (whole, leading) = scan(next_quotient, rest[: n + 1], pad(rest[n + 1 :], (0, 1)))
+        rest = concatenate([leading, window[:-1]])
     return whole, _strip(rest, "polydiv") if trim_leading_zeros else rest
 
 
@@ -233,7 +250,8 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 
 @halves_in_float32
 def _with_roots(x: Array) -> Array:
-    return _product_of_factors(x)
+    is_short = not is_symbolic(x.shape[0]) and x.shape[0] <= _BY_NUMPY_MAX
+    return _product_of_factors(x) if is_short else _product_in_a_loop(x)
 
 
 def _factors_by_numpy(x: Any) -> Any:
@@ -248,8 +266,24 @@ def _factors_by_numpy(x: Any) -> Any:
 
 @computed_by(_factors_by_numpy)
 def _product_of_factors(x: Array) -> Array:
+    if x.shape[0] > _WRITTEN_OUT_MAX:
+        return _product_in_a_loop(x)
     one = ones(1, x.dtype)
     return functools.reduce(convolve, [concatenate([one, -x[i : i + 1]]) for i in range(x.shape[0])], one)
+
+
+def _product_in_a_loop(x: Array) -> Array:
+    count = x.shape[0]
+    places = arange(1, count + 1)
+
+    def times_factor(found: Array, factor: tuple[Array, Array]) -> tuple[Array, None]:
+        root, degree = factor
+        lower = where(
+            places <= degree, found[1:] - root * found[:-1], 0
+        )  # beyond, an infinite root makes NaN
+        return concatenate([found[:1], lower]), None
+
+    return scan(times_factor, pad(ones(1, x.dtype), (0, count)), (x, places))[0]
 
 
 @array_function

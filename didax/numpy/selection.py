@@ -90,6 +90,13 @@ def take(
     if axis is None:
         x, axis = _ravel(x), 0
     dimension = canonical_axis("take", axis, x.ndim)
+    if (
+        type(indices) is int
+        and mode is None
+        and fill_value is None
+        and _is_within(indices, x.shape[dimension])
+    ):
+        return getitem(x, (slice(None),) * dimension + (indices,))
     if is_symbolic(indices):
         indices = as_array("take", indices, "indices")
     index = _positions("take", fitted_positions(indices, x.shape[dimension], mode))
@@ -99,6 +106,10 @@ def take(
         index = ufuncs.clip(index, 0, x.shape[dimension] - 1)
     place = (slice(None),) * dimension + (index,)
     return at(x)[place].get(mode=mode or "fill", fill_value=fill_value)
+
+
+def _is_within(position: int, length: Any) -> bool:
+    return not is_symbolic(length) and -length <= position < length
 
 
 def fitted_positions(indices: Any, length: int, mode: Any) -> Any:
@@ -325,12 +336,14 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     >>> dnp.lexsort((dnp.array([2, 1, 0]), dnp.array([0, 0, 1])))
     Array([1, 0, 2], dtype=int32)
     """
+    if isinstance(keys, Array) and keys.ndim == 1:
+        keys = keys[:1]  # the keys are single numbers: the first one tells
     xs = [as_array("lexsort", key, i) for i, key in enumerate(keys)]
     if any(x.shape != xs[0].shape for x in xs):
         facts = f"keys: {', '.join(str(x.aval) for x in xs)}"
         raise ValueError(message("lexsort takes keys of one shape.", facts, fix="Broadcast them first."))
     if xs and not xs[0].ndim:
-        return as_array("lexsort", np.asarray(0, dtypes.default_dtype("i")))  # the keys are single numbers
+        return as_array("lexsort", np.asarray(0, dtypes.default_dtype("i")))
     if not xs:
         raise TypeError(
             message("lexsort needs at least one key.", "keys: none", fix="Pass the arrays to sort by.")

@@ -293,7 +293,8 @@ class DotGeneral(BilinearContraction):
         runs = _neighbours(x.aval, y.aval, (x_contract, y_contract))
         x, x_contract, x_batch = _merged(ctx, x, [run for run, _ in runs], x_batch)
         y, y_contract, y_batch = _merged(ctx, y, [run for _, run in runs], y_batch)
-        if x.aval.ndim == y.aval.ndim == 2 and len(x_contract) == len(y_contract) == 1 and out.dtype == inner:
+        are_matrices = x.aval.ndim == y.aval.ndim == 2 and not x_batch
+        if are_matrices and len(x_contract) == len(y_contract) == 1 and out.dtype == inner:
             found = lower_product(ctx, x, y, x_contract[0], y_contract[0], precision_names(precision))
             if found is not None:
                 return found

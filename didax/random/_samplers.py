@@ -382,11 +382,13 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
 
 @functools.lru_cache(256)
 def _bounds(minval: int, maxval: int, dtype: np.dtype[Any]) -> list[Any]:
-    """The bounds as arrays, whose buffers are made once."""
-    return [as_concrete(x) for x in _limited(minval, maxval, dtype)]
+    """The bounds as arrays, whose buffers are made once, also where only one of the bounds comes again."""
+    return list(map(_kept_bound, _limited(minval, maxval, dtype)))
 
 
+_kept_bound = functools.lru_cache(256, typed=True)(as_concrete)
 on_clear(_bounds.cache_clear)
+on_clear(_kept_bound.cache_clear)
 
 
 def _limited(minval: Any, maxval: Any, dtype: np.dtype[Any]) -> tuple[Any, Any, Any]:

@@ -52,6 +52,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "outer": lambda x: dnp.outer(x[0], x[1]),
     "linspace": lambda x: dnp.linspace(0.0, 2.0, N * N),
     "divmod": lambda x: dnp.divmod(x, 0.3),
+    "average": lambda x: dnp.average(x, axis=0, weights=dnp.abs(x[::-1]) + 1),
 }
 
 
@@ -74,6 +75,62 @@ def test_a_function_of_large_arrays_is_one_program_with_the_bits_of_jit(
         assert y.aval is z.aval is w.aval
         np.testing.assert_array_equal(y, w)
         np.testing.assert_array_equal(z, w)
+
+
+TRANSFORMED: dict[str, Callable[[Callable[[Any], Any], Any], Any]] = {
+    "grad": lambda f, x: dx.grad(lambda x: dnp.sum(f(x) * x.sum(0)))(x),
+    "jvp": lambda f, x: dx.jvp(f, (x,), (x[::-1],)),
+    "vjp": lambda f, x: dx.vjp(f, x)[1](dnp.ones_like(f(x))),
+    "vmap": lambda f, x: dx.vmap(f, 1)(x[None]),
+    "second": lambda f, x: dx.jvp(dx.grad(lambda x: f(x * x[0])[:, 0].sum()), (x,), (x[::-1],)),
+    "gradients of a batch": lambda f, x: dx.vmap(dx.grad(lambda x: dnp.sum(f(x) * x[0])))(x[None]),
+}
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_a_transformation_of_a_function_of_large_arrays_has_few_programs_with_the_values_of_jit(
+    name: str, x: dx.Array, runs: list[Program]
+):
+    def of_rows(x: Any) -> Any:
+        return TRANSFORMED[name](lambda x: dnp.clip(nn.log_softmax(x), -6.25, x) + dnp.roll(x, 1, 0), x)
+
+    first = of_rows(x)
+    made = set(runs)
+    runs.clear()
+    again = of_rows(x)
+    assert set(runs) <= made  # nothing is compiled twice
+    want = dx.jit(of_rows)(x)
+    for y, z, w in zip(*map(dx.tree.leaves, (first, again, want)), strict=True):
+        assert y.aval is z.aval is w.aval
+        np.testing.assert_array_equal(y, z)
+        np.testing.assert_allclose(y, w, 1e-5, 2e-5)
+    composed = [p for p in made if len(p.jaxpr.eqns) > 2]
+    assert composed and not {e.primitive.name for p in made - set(composed) for e in p.jaxpr.eqns} & {
+        "exp",
+        "log",
+    }
+
+
+@pytest.mark.cpu
+def test_transformations_of_large_arrays_that_are_staged_or_watched_have_no_calls(x: dx.Array):
+    assert "jit" not in str(dx.make_jaxpr(dx.grad(lambda x: dnp.std(x)))(x))
+    assert "jit" not in str(dx.make_jaxpr(lambda x: dx.vmap(nn.softmax)(x))(x))
+    kinds = set(large_functions._kinds)
+    with dx.disable_jit():
+        dx.grad(lambda x: dnp.var(x, 1, ddof=1).sum())(x)
+    with dx.debug_nans(True), pytest.raises(FloatingPointError):
+        dx.grad(lambda x: dnp.log(dnp.var(x * 0, ddof=1)))(x)
+    assert set(large_functions._kinds) == kinds
+    y = np.asarray(x).copy()
+    _, pull = dx.vjp(lambda x: dnp.average(x, 0, weights=y**2), x)
+    want, _ = pull(dnp.ones(N)), y.fill(0)  # the owner of an array may write to it
+    np.testing.assert_array_equal(want[0], pull(dnp.ones(N))[0])
+    leaked: list[Any] = []
+    dx.vmap(lambda x: leaked.append(x) or x)(x[None])
+    for run in (dnp.std, dx.grad(lambda y: dnp.std(leaked[0]) * y[0, 0])):
+        with pytest.raises(dx.errors.UnexpectedTracerError):
+            run(leaked[0] if run is dnp.std else x)
 
 
 @pytest.mark.cpu
@@ -131,5 +188,5 @@ def test_calls_with_large_arrays_notice_options_transformations_and_errors(x: dx
     kinds = len(large_functions._kinds)
     for n in range(large_functions._KINDS_MAX + 5):
         large_functions._kinds[n] = large_functions._kinds[next(iter(large_functions._kinds))]
-    dnp.var(x)
+    dnp.ptp(x)
     assert kinds < len(large_functions._kinds) <= large_functions._KINDS_MAX

@@ -105,6 +105,7 @@ def test_rules_for_quantiles_give_the_same_bits(name: str, dtype: str, monkeypat
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "float32"])
 def test_rules_for_remainders_give_the_same_bits(dtype: str, monkeypatch: pytest.MonkeyPatch):
     """By zeros, at the least integer over -1, beside infinities, zeros of both signs and NaN, and for numbers."""
+    dx.clear_caches()  # calls that other tests counted
     numbers, with_nan = np.array([0, 1, 2, 3, 7, -1, -3, 100, -128]).astype(dtype), []
     if dtype == "float32":
         numbers = np.array([0.0, -0.0, 1, -1, 0.3, -2.5, np.inf, -np.inf, 1e-45, 3e38], dtype)
@@ -192,3 +193,18 @@ def test_a_remembered_call_whose_rule_declines_is_evaluated_as_it_is_written():
     assert bool(dnp.isnan(sla.polar(x * dnp.nan)[1]).all())
     with dx.enable_x64(True):
         assert sla.expm(x.astype("float64")).dtype == np.float64
+
+
+@pytest.mark.parametrize("count", [40_000, 70_000])
+def test_rules_take_arrays_of_any_size_that_numpy_evaluates(count: int):
+    """An operation on an array of more than a third of that size is mostly a program; the rule of a function is not."""
+    x = dnp.asarray(np.random.RandomState(0).randn(count).astype("float32"))
+    calls = [
+        lambda: x // 1.5,
+        lambda: x % 1.5,
+        lambda: dnp.divmod(x, 2.0),
+        lambda: dnp.searchsorted(x[:9], x),
+    ]
+    for call in calls:
+        first, *others = [dx.tree.leaves(call()) for _ in range(6)]
+        assert all(np.array_equal(y, z) for ys in others for y, z in zip(first, ys, strict=True))

@@ -547,3 +547,62 @@ def test_searches_of_many_values_write_the_keys_to_memory(side: str) -> None:
     np.testing.assert_array_equal(search(edges, values), np.searchsorted(edges, values, side))
     for given, count in (values, 2), (values[:100], 0):
         assert search.lower(edges, given).as_text().count("call @materialized") == count
+
+
+def test_powers_of_vectors_are_products_of_powers() -> None:
+    """Each column of `vander` has the bits of repeated squaring, in a program of a few operations."""
+    for x in (np.float32([0.5, -3, 0, np.inf, np.nan]), np.int32([3, -7, 0]), np.float16([0.3, 2])):
+        for count in (1, 2, 7, 20):
+            powers = [np.asarray(dx.lax.integer_pow(dnp.asarray(x), y)) for y in range(count)]
+            np.testing.assert_array_equal(dnp.vander(x, count, increasing=True), np.stack(powers, 1))
+            np.testing.assert_array_equal(dnp.vander(x, count), np.stack(powers[::-1], 1))
+    assert dnp.vander(np.array([True, False]), 2).tolist() == [[1, 1], [0, 1]]
+    assert len(dx.make_jaxpr(dnp.vander)(np.ones(1000, "float32")).eqns) < 80
+    slopes = dx.jacfwd(lambda t: dnp.vander(t[None], 4)[0])
+    assert [slopes(t).tolist() for t in (0.0, 1e20)] == [[0, 0, 1, 0], [np.inf, np.float32(2e20), 1, 0]]
+
+
+def test_long_recurrences_of_polynomials_are_loops() -> None:
+    c, r = np.cos(np.arange(300)), np.append(np.sin(np.arange(60)), np.inf)
+    x = np.linspace(-1, 1, 5)
+    for run in (lambda f: f, dx.jit):
+        np.testing.assert_allclose(run(dnp.polyval)(c, x), np.polyval(c, x), 1e-5, 1e-5)
+        np.testing.assert_allclose(run(dnp.poly)(r[:-1]), np.poly(r[:-1]), 1e-4, 1e-4)
+    assert dnp.poly(r[::-1])[:2].tolist() == [1, -np.inf]
+    slopes = dx.grad(lambda c: dnp.polyval(c, 0.5))(c.astype("float32"))
+    np.testing.assert_allclose(slopes[-40:], 0.5 ** np.arange(39, -1, -1.0), 1e-6)
+    divisor = np.append(3, np.cos(np.arange(1, 20)) / 9).astype("float32")
+    for few in (divisor, divisor[:1]):
+        for run in (lambda f: f, dx.jit):
+            quotient, rest = run(dnp.polydiv)(c.astype("float32"), few)
+            assert rest.shape == c.shape
+            wanted, wanted_rest = np.polydiv(c, few)
+            np.testing.assert_allclose(quotient, wanted, 1e-4, 1e-5)
+            np.testing.assert_allclose(
+                rest[-len(few) :], np.append(np.zeros(20), wanted_rest)[-len(few) :], 1e-4, 1e-5
+            )
+    for f in (dnp.poly, lambda c: dnp.polyval(c, c), lambda c: dnp.polydiv(c, divisor)):
+        assert len(dx.make_jaxpr(f)(c).eqns) < 20
+
+
+def test_take_at_a_known_place_is_a_slice() -> None:
+    x = dnp.arange(24.0).reshape(2, 3, 4)
+    for axis in (None, 0, 1, -1):
+        for i in (0, -1, 1, -2, 5, 30, -30, 2**40):
+            for mode in (None, "clip", "wrap"):
+                want = dnp.take(x, np.asarray(i), axis, mode=mode)
+                for found in (
+                    dnp.take(x, i, axis, mode=mode),
+                    dx.jit(lambda x: dnp.take(x, i, axis, mode=mode))(x),
+                ):
+                    assert found.aval is want.aval
+                    np.testing.assert_array_equal(found, want)
+    assert "gather" not in str(dx.make_jaxpr(lambda x: dnp.take(x, -1, 1))(x))
+    assert dnp.take(2.0, 0).weak_type == dnp.take(2.0, np.asarray(0)).weak_type
+
+
+def test_keys_of_single_numbers_are_not_read_one_by_one() -> None:
+    assert len(dx.make_jaxpr(dnp.lexsort)(np.ones(1000, "float32")).eqns) < 3
+    assert int(dnp.lexsort(dnp.ones(1000))) == 0
+    with pytest.raises(TypeError, match="at least one key"):
+        dnp.lexsort(dnp.ones(0))

@@ -382,3 +382,10 @@ def test_small_products_of_zeros_and_nans():
     found = np.asarray(dx.jit(lambda x, y: x @ y)(x, y))
     np.testing.assert_array_equal(found, x @ y)
     assert not np.signbit(np.nan_to_num(found)).any()
+
+
+@pytest.mark.cpu
+def test_a_batch_of_products_of_vectors_with_themselves_is_no_gram_matrix():
+    x = np.random.RandomState(0).randn(260, 270).astype("float32")
+    want = (x.astype("float64") ** 2).sum(1)
+    np.testing.assert_allclose(dx.vmap(dx.jit(lambda v: lax.dot(v, v)))(x), want, 1e-5)

@@ -391,6 +391,15 @@ def test_bounds_of_randint_lose_their_fractions_as_in_jax(bounds):
     assert np.array_equal(np.asarray(traced), np.asarray(theirs))
 
 
+def test_a_bound_of_randint_that_comes_again_is_kept():
+    (low, high, _), (again, other, _) = [_samplers._bounds(0, n, np.dtype(np.int32)) for n in (5, 6)]
+    assert low is again and [int(low), int(high), int(other)] == [0, 5, 6]
+    for n in (5, 6, 7):
+        draws = np.asarray(random.randint(random.key(n), (200,), 0, n))
+        assert set(draws) == set(range(n)) and draws.dtype == np.int32
+        assert random.randint(random.key(n), (200,), 0, n, np.uint8).dtype == np.uint8
+
+
 def test_bounds_of_randint_are_finite_and_real():
     for bad in (float("inf"), float("nan"), 1j):
         with pytest.raises(ValueError, match="randint takes numbers as bounds"):
