@@ -908,9 +908,8 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     if vector.dtype == np.bool_:
         vector = cast(vector, dtypes.default_dtype("i"))
     powers = reshape(vector, (vector.shape[0], 1))
-    while (
-        known := powers.shape[1]
-    ) < count - 1:  # twice as many in each step, with the bits of repeated squaring
+    # Twice as many in each step, with the bits of repeated squaring.
+    while (known := powers.shape[1]) < count - 1:
         more = powers[:, : count - 1 - known] * powers[:, -1:]
         powers = concatenate([powers, more], 1)
     found = concatenate([ones_like(powers[:, :1]), powers[:, : count - 1]], 1)

@@ -278,9 +278,8 @@ def _product_in_a_loop(x: Array) -> Array:
 
     def times_factor(found: Array, factor: tuple[Array, Array]) -> tuple[Array, None]:
         root, degree = factor
-        lower = where(
-            places <= degree, found[1:] - root * found[:-1], 0
-        )  # beyond, an infinite root makes NaN
+        # Beyond the degree an infinite root would make NaN.
+        lower = where(places <= degree, found[1:] - root * found[:-1], 0)
         return concatenate([found[:1], lower]), None
 
     return scan(times_factor, pad(ones(1, x.dtype), (0, count)), (x, places))[0]

@@ -90,12 +90,8 @@ def take(
     if axis is None:
         x, axis = _ravel(x), 0
     dimension = canonical_axis("take", axis, x.ndim)
-    if (
-        type(indices) is int
-        and mode is None
-        and fill_value is None
-        and _is_within(indices, x.shape[dimension])
-    ):
+    plain = type(indices) is int and mode is None and fill_value is None
+    if plain and _is_within(indices, x.shape[dimension]):
         return getitem(x, (slice(None),) * dimension + (indices,))
     if is_symbolic(indices):
         indices = as_array("take", indices, "indices")
