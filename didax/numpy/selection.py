@@ -90,8 +90,7 @@ def take(
     if axis is None:
         x, axis = _ravel(x), 0
     dimension = canonical_axis("take", axis, x.ndim)
-    plain = type(indices) is int and mode is None and fill_value is None
-    if plain and _is_within(indices, x.shape[dimension]):
+    if mode is None and fill_value is None and _is_place(indices, x.shape[dimension]):
         return getitem(x, (slice(None),) * dimension + (indices,))
     if is_symbolic(indices):
         indices = as_array("take", indices, "indices")
@@ -104,8 +103,9 @@ def take(
     return at(x)[place].get(mode=mode or "fill", fill_value=fill_value)
 
 
-def _is_within(position: int, length: Any) -> bool:
-    return not is_symbolic(length) and -length <= position < length
+def _is_place(position: Any, length: Any) -> bool:
+    """Whether this is a Python integer that is within bounds."""
+    return type(position) is int and not is_symbolic(length) and -length <= position < length
 
 
 def fitted_positions(indices: Any, length: int, mode: Any) -> Any:
