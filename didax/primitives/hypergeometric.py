@@ -28,6 +28,7 @@ from didax.primitives.elementwise import (
     eq,
     exp,
     floor,
+    ge,
     gt,
     is_finite,
     le,
@@ -157,7 +158,13 @@ def _gamma_ratio(above: list[Any], below: list[Any]) -> Any:
 
 
 def _kummer_series(a: Any, b: Any, x: Any) -> Any:
-    return _plain_sum(x, lambda k: div(add(a, k), mul(add(b, k), add(k, 1))))
+    """A polynomial ends before b + k is 0, but terms after its end, which are 0, are added as well."""
+
+    def ratio(k: Any) -> Any:
+        below = add(b, k)
+        return div(add(a, k), mul(where(eq(below, 0), like(1, x), below), add(k, 1)))
+
+    return _plain_sum(x, ratio)
 
 
 def _kummer_slopes(a: Any, b: Any, x: Any, along: Callable[[Any], Any]) -> Any:
@@ -175,7 +182,7 @@ def _kummer_slopes(a: Any, b: Any, x: Any, along: Callable[[Any], Any]) -> Any:
 def _hyp1f1(a: Any, b: Any, x: Any) -> Any:
     one = like(1, x)
     polynomial = _is_pole(a)
-    pole = and_(_is_pole(b), not_(and_(polynomial, gt(a, b))))
+    pole = and_(_is_pole(b), not_(and_(polynomial, ge(a, b))))
     ends = or_(polynomial, and_(_is_pole(sub(b, a)), lt(x, 0)))  # a series of few terms, once it is flipped
     far = and_(and_(_is_far(a, b, x), not_(ends)), not_(pole))
     bad = or_(or_(pole, far), not_(lt(abs_(x), math.inf)))

@@ -445,6 +445,29 @@ def test_high_derivatives_of_erfcx_keep_their_digits() -> None:
     np.testing.assert_allclose(found, [0.0003695459477458332, -0.00022111075942826247], rtol=1e-13)
 
 
+def test_hyp1f1_of_polynomials_that_end_before_a_pole_of_their_terms() -> None:
+    """With whole b <= a <= 0 the sum ends, though later terms would divide by 0."""
+    a, b = map(
+        np.array, zip(*[(-float(i), -float(j)) for i in range(8) for j in range(max(i, 1), 9)], strict=True)
+    )
+    with dx.enable_x64(True):
+        for x in (-0.6, 4.0):
+            wanted = np.array(
+                [
+                    sum(
+                        math.prod((p + i) / (q + i) * x / (i + 1) for i in range(k))
+                        for k in range(int(-p) + 1)
+                    )
+                    for p, q in zip(a, b, strict=True)
+                ]
+            )
+            np.testing.assert_allclose(special.hyp1f1(a, b, x), wanted, rtol=1e-13)
+            by_x = dx.vmap(dx.grad(special.hyp1f1, 2))(a, b, np.full(a.shape, x))
+            step = 1e-5
+            wanted = (special.hyp1f1(a, b, x + step) - special.hyp1f1(a, b, x - step)) / (2 * step)
+            np.testing.assert_allclose(by_x, wanted, rtol=1e-8, atol=1e-9)
+
+
 def test_hyp1f1_where_the_terms_of_its_series_cancel() -> None:
     """Single precision has all digits, as the sum is in double precision; what that cannot tell either is NaN."""
     a, b, x = np.float32(
