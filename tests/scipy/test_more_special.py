@@ -468,6 +468,26 @@ def test_hyp1f1_of_polynomials_that_end_before_a_pole_of_their_terms() -> None:
             np.testing.assert_allclose(by_x, wanted, rtol=1e-8, atol=1e-9)
 
 
+def test_hyp2f1_of_polynomials_whose_c_is_a_pole_of_their_terms() -> None:
+    """With whole c < a <= 0 the sum ends; transformations of F do not hold for it."""
+    pairs = [(-float(i), -float(j)) for i in range(8) for j in range(i + 1, 10)]
+    a, c = map(np.array, zip(*pairs, strict=True))
+    for_x = lambda b, x: [
+        sum(
+            math.prod((p + i) * (b + i) / (q + i) * x / (i + 1) for i in range(k)) for k in range(int(-p) + 1)
+        )
+        for p, q in pairs
+    ]
+    with dx.enable_x64(True):
+        value, slope = dx.jit(special.hyp2f1), dx.jit(dx.vmap(dx.grad(special.hyp2f1, 3)))
+        for b, x in ((0.5, -0.6), (2.0, 0.95), (-20.0, 0.3), (2.0, 4.0)):
+            b_, x_ = np.full(a.shape, b), np.full(a.shape, x)
+            np.testing.assert_allclose(value(a, b_, c, x_), for_x(b, x), rtol=1e-11)
+            np.testing.assert_allclose(value(b_, a, c, x_), for_x(b, x), rtol=1e-11)
+            wanted = np.subtract(for_x(b, x + 1e-5), for_x(b, x - 1e-5)) / 2e-5
+            np.testing.assert_allclose(slope(a, b_, c, x_), wanted, rtol=1e-6, atol=1e-8)
+
+
 def test_hyp1f1_where_the_terms_of_its_series_cancel() -> None:
     """Single precision has all digits, as the sum is in double precision; what that cannot tell either is NaN."""
     a, b, x = np.float32(
