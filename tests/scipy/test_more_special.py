@@ -445,6 +445,15 @@ def test_high_derivatives_of_erfcx_keep_their_digits() -> None:
     np.testing.assert_allclose(found, [0.0003695459477458332, -0.00022111075942826247], rtol=1e-13)
 
 
+def test_wofz_of_imaginary_numbers_is_real_where_it_overflows() -> None:
+    for dtype, size in ((np.complex64, 12), (np.complex128, 40)):
+        with dx.enable_x64(dtype == np.complex128):
+            for f in (special.wofz, dx.jit(special.wofz)):
+                found = np.asarray(f(np.array([-1j * size, -1e6j, complex(0, -np.inf)], dtype)))
+                assert found.dtype == dtype and (found.real == np.inf).all() and (found.imag == 0).all()
+            assert dx.jit(special.erfcx)(dtype(-size)).imag == 0
+
+
 def test_hyp1f1_of_polynomials_that_end_before_a_pole_of_their_terms() -> None:
     """With whole b <= a <= 0 the sum ends, though later terms would divide by 0."""
     a, b = map(
