@@ -164,7 +164,8 @@ Outside of these regions:
 - `hyp1f1`, `hyp2f1`: parameters of some tens may make the terms of the series cancel, at worst to a relative error of
   1e-3 in float64; where less than this would be known the result is NaN (`hyp1f1(195, 2.4, -17)`,
   `hyp2f1(-29.75, -28.25, 24, -0.8125)`). float32 is computed in float64, at three to four times the cost.
-  Derivatives of `hyp2f1` by its parameters may be NaN where their series is too long: for 1 - x < 6e-4 and x < -1500.
+  Derivatives of `hyp2f1` by its parameters may be NaN where their series is too long: for 1 - x < 6e-4 and x < -1500;
+  and they are NaN where c is 0 or a negative whole number.
   Derivatives of `hyp1f1` by its parameters are NaN for x far below 0 where b - a is 0 or a negative whole number.
 - Derivatives of `beta` and `poch` are NaN at their zeros, which lie at negative arguments (`beta(0.5, -1.5)`,
   `poch(-3, 1.5)`), and second derivatives beside zeros and poles lose digits: formulas for them would make every

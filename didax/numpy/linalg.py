@@ -372,6 +372,9 @@ def _integer(name: str, n: Any, argument: str) -> int:
 def det(a: ArrayLike) -> Array:
     """Return the determinant; its first two derivatives are right at singular matrices, too.
 
+    That of up to three rows is a sum of products, infinite or NaN where one of them overflows; `slogdet` does not
+    overflow.
+
     >>> import didax.numpy as dnp
     >>> dnp.linalg.det(dnp.array([[1, 2], [3, 4]]))
     Array(-2., dtype=float32)

@@ -111,7 +111,9 @@ def _quadrant(x: Any, y: Any, below: Any, derivative: bool, count: int, wave: Ca
     pole = mul(near, add(mul(cos, v), mul(sin, u))), mul(near, sub(mul(cos, u), mul(sin, v)))
     if not derivative:
         re, im = add(re, pole[0]), add(im, pole[1])
-        return where(below, sub(mul(twice, cos), re), re), where(below, add(mul(twice, sin), im), im)
+        is_real = and_(eq(sin, 0), eq(twice, math.inf))  # w has no imaginary part there: 0, not inf * 0
+        turned = where(is_real, sin, mul(twice, sin))
+        return where(below, sub(mul(twice, cos), re), re), where(below, add(turned, im), im)
     re = sub(re, mul(2, sub(mul(x, pole[0]), mul(y, pole[1]))))
     im = sub(im, mul(2, add(mul(x, pole[1]), mul(y, pole[0]))))
     more = mul(twice, 2)

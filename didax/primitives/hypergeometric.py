@@ -28,6 +28,7 @@ from didax.primitives.elementwise import (
     eq,
     exp,
     floor,
+    ge,
     gt,
     is_finite,
     le,
@@ -131,6 +132,10 @@ def _not_small(factor: Any) -> Any:
     return max_(abs_(factor), like(1, factor))
 
 
+def _not_zero(factor: Any) -> Any:
+    return where(eq(factor, 0), like(1, factor), factor)
+
+
 def _is_pole(b: Any) -> Any:
     return and_(le(b, 0), eq(b, floor(b)))
 
@@ -157,7 +162,9 @@ def _gamma_ratio(above: list[Any], below: list[Any]) -> Any:
 
 
 def _kummer_series(a: Any, b: Any, x: Any) -> Any:
-    return _plain_sum(x, lambda k: div(add(a, k), mul(add(b, k), add(k, 1))))
+    """A polynomial ends before b + k is 0, but terms after its end, which are 0, are added as well."""
+
+    return _plain_sum(x, lambda k: div(add(a, k), mul(_not_zero(add(b, k)), add(k, 1))))
 
 
 def _kummer_slopes(a: Any, b: Any, x: Any, along: Callable[[Any], Any]) -> Any:
@@ -175,7 +182,7 @@ def _kummer_slopes(a: Any, b: Any, x: Any, along: Callable[[Any], Any]) -> Any:
 def _hyp1f1(a: Any, b: Any, x: Any) -> Any:
     one = like(1, x)
     polynomial = _is_pole(a)
-    pole = and_(_is_pole(b), not_(and_(polynomial, gt(a, b))))
+    pole = and_(_is_pole(b), not_(and_(polynomial, ge(a, b))))
     ends = or_(polynomial, and_(_is_pole(sub(b, a)), lt(x, 0)))  # a series of few terms, once it is flipped
     far = and_(and_(_is_far(a, b, x), not_(ends)), not_(pole))
     bad = or_(or_(pole, far), not_(lt(abs_(x), math.inf)))
@@ -297,7 +304,9 @@ def _gauss_series(
     """The sum, and its derivative; `along(k)` is the derivative of (b + k) / (c + k), times c + k."""
 
     def ratio(k: Any) -> tuple[Any, Any, Any]:
-        below, first = mul(add(c, k), add(k, 1)), add(a, k)
+        # A polynomial ends before c + k is 0, but a term after its end, which is 0, may be added as well.
+        growing = add(c, k) if along else _not_zero(add(c, k))
+        below, first = mul(growing, add(k, 1)), add(a, k)
         r, slope = (
             div(mul(first, add(b, k)), below),
             like(0, x) if along is None else div(mul(first, along(k)), below),
@@ -340,8 +349,9 @@ def _gauss_inside(a: Any, b: Any, c: Any, x: Any, polynomial: Any) -> Any:
     rest = where(turned, div(1, sub(1, safe)), sub(1, x))  # 1 less the argument
     log_factor = where(turned, neg(mul(a, log1p(neg(safe)))), zero)
     b = where(turned, sub(c, b), b)
-    # F = (1 - x)^(c - a - b) F(c - a, c - b; c; x), where this is the shorter polynomial, or the only one
-    shorter = and_(lt(_degree(sub(c, a), sub(c, b)), _degree(a, b)), gt(rest, 0))
+    # F = (1 - x)^(c - a - b) F(c - a, c - b; c; x), where this is the shorter polynomial, or the only one. For a c that
+    # is a pole F is a polynomial by its definition, for which this does not hold.
+    shorter = and_(lt(_degree(sub(c, a), sub(c, b)), _degree(a, b)), and_(gt(rest, 0), not_(_is_pole(c))))
     log_rest = log(where(shorter, rest, one))
     log_factor = where(shorter, add(log_factor, mul(sub(sub(c, a), b), log_rest)), log_factor)
     a, b = where(shorter, sub(c, a), a), where(shorter, sub(c, b), b)

@@ -445,6 +445,58 @@ def test_high_derivatives_of_erfcx_keep_their_digits() -> None:
     np.testing.assert_allclose(found, [0.0003695459477458332, -0.00022111075942826247], rtol=1e-13)
 
 
+def test_wofz_of_imaginary_numbers_is_real_where_it_overflows() -> None:
+    for dtype, size in ((np.complex64, 12), (np.complex128, 40)):
+        with dx.enable_x64(dtype == np.complex128):
+            for f in (special.wofz, dx.jit(special.wofz)):
+                found = np.asarray(f(np.array([-1j * size, -1e6j, complex(0, -np.inf)], dtype)))
+                assert found.dtype == dtype and (found.real == np.inf).all() and (found.imag == 0).all()
+            assert dx.jit(special.erfcx)(dtype(-size)).imag == 0
+
+
+def test_hyp1f1_of_polynomials_that_end_before_a_pole_of_their_terms() -> None:
+    """With whole b <= a <= 0 the sum ends, though later terms would divide by 0."""
+    a, b = map(
+        np.array, zip(*[(-float(i), -float(j)) for i in range(8) for j in range(max(i, 1), 9)], strict=True)
+    )
+    with dx.enable_x64(True):
+        for x in (-0.6, 4.0):
+            wanted = np.array(
+                [
+                    sum(
+                        math.prod((p + i) / (q + i) * x / (i + 1) for i in range(k))
+                        for k in range(int(-p) + 1)
+                    )
+                    for p, q in zip(a, b, strict=True)
+                ]
+            )
+            np.testing.assert_allclose(special.hyp1f1(a, b, x), wanted, rtol=1e-13)
+            by_x = dx.vmap(dx.grad(special.hyp1f1, 2))(a, b, np.full(a.shape, x))
+            step = 1e-5
+            wanted = (special.hyp1f1(a, b, x + step) - special.hyp1f1(a, b, x - step)) / (2 * step)
+            np.testing.assert_allclose(by_x, wanted, rtol=1e-8, atol=1e-9)
+
+
+def test_hyp2f1_of_polynomials_whose_c_is_a_pole_of_their_terms() -> None:
+    """With whole c < a <= 0 the sum ends; transformations of F do not hold for it."""
+    pairs = [(-float(i), -float(j)) for i in range(8) for j in range(i + 1, 10)]
+    a, c = map(np.array, zip(*pairs, strict=True))
+    for_x = lambda b, x: [
+        sum(
+            math.prod((p + i) * (b + i) / (q + i) * x / (i + 1) for i in range(k)) for k in range(int(-p) + 1)
+        )
+        for p, q in pairs
+    ]
+    with dx.enable_x64(True):
+        value, slope = dx.jit(special.hyp2f1), dx.jit(dx.vmap(dx.grad(special.hyp2f1, 3)))
+        for b, x in ((0.5, -0.6), (2.0, 0.95), (-20.0, 0.3), (2.0, 4.0)):
+            b_, x_ = np.full(a.shape, b), np.full(a.shape, x)
+            np.testing.assert_allclose(value(a, b_, c, x_), for_x(b, x), rtol=1e-11)
+            np.testing.assert_allclose(value(b_, a, c, x_), for_x(b, x), rtol=1e-11)
+            wanted = np.subtract(for_x(b, x + 1e-5), for_x(b, x - 1e-5)) / 2e-5
+            np.testing.assert_allclose(slope(a, b_, c, x_), wanted, rtol=1e-6, atol=1e-8)
+
+
 def test_hyp1f1_where_the_terms_of_its_series_cancel() -> None:
     """Single precision has all digits, as the sum is in double precision; what that cannot tell either is NaN."""
     a, b, x = np.float32(
