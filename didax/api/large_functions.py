@@ -35,9 +35,10 @@ from didax.api.kinds_of_calls import (
     narrow_alike,
     traced,
 )
+from didax.api.numpy_functions import evaluated_jaxpr, numpy_function_p, staged_whole
 from didax.core import config, pytree
 from didax.core import sharding as shardings
-from didax.core.jaxpr import Jaxpr
+from didax.core.jaxpr import Eqn, Jaxpr
 from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.tracing import set_current_trace
 from didax.primitives.call import jit_p
@@ -55,8 +56,8 @@ _KINDS_MAX = 256  # of calls of all functions, each with its compiled programs
 _STATIC_MAX = 4  # programs of a kind whose numbers are not arguments
 _NUMBERS_MAX = 4  # for which it is tried one by one whether they are arguments
 _EQUATIONS_MAX = 128  # longer ones take long to compile, while single operations are mostly compiled already
-_kinds: dict[Any, _Kind] = {}
-on_clear(_kinds.clear)
+kinds: dict[Any, _Kind] = {}
+on_clear(kinds.clear)
 
 
 def run_as_program(f: Callable[P, R]) -> Callable[P, R]:
@@ -78,6 +79,53 @@ def run_as_program(f: Callable[P, R]) -> Callable[P, R]:
 def are_large(leaves: Sequence[Any]) -> bool:
     """Whether one of these arrays is one for XLA."""
     return any([isinstance(x, ConcreteArray | np.ndarray) and x.size > NUMPY_MAX_ELEMENTS for x in leaves])
+
+
+def are_large_together(f: Any, args: Any, kwargs: Any, values: Sequence[Any]) -> bool:
+    """Whether a call has an operation that eager evaluation compiles, though each of its arrays is one for NumPy.
+
+    An operation reads and writes several arrays, which may be too many numbers for NumPy together. Operations that only
+    move numbers do not count: they are views.
+    """
+    if 3 * sum([x.size for x in values]) <= NUMPY_MAX_ELEMENTS or not on_cpu():
+        return False
+
+    def staged(*tracers: Any) -> list[Any]:
+        staged_whole.set(current_trace_var.get())
+        return pytree.leaves(called_with(f, args, kwargs, tracers, (), ()))
+
+    @fragile
+    def largest() -> int:
+        try:
+            return max(_sizes(traced(staged, arrays_in((*args, *kwargs.values())))[0]), default=0)
+        except Exception:  # the values of arrays decide what is computed
+            return 0
+
+    outer = staged_whole.get()
+    held = hold_signals()  # whose exceptions are not those of staging
+    try:
+        found = largest()
+    finally:
+        release_signals(held)
+        staged_whole.set(outer)
+    raise_held()
+    return found > NUMPY_MAX_ELEMENTS
+
+
+def numbers_of(eqn: Eqn) -> int:
+    """How many numbers an operation reads and writes."""
+    return sum([x.aval.size for x in (*eqn.invars, *eqn.outvars)])
+
+
+def _sizes(jaxpr: Jaxpr) -> list[int]:
+    found: list[int] = []
+    for eqn in jaxpr.eqns:
+        inner = evaluated_jaxpr(eqn)
+        if inner is not None:
+            found += _sizes(inner)
+        elif eqn.primitive is not numpy_function_p and not eqn.primitive.moves_elements:
+            found.append(numbers_of(eqn))
+    return found
 
 
 def called_in_transformation(f: Callable[..., R], args: Any, kwargs: Any) -> R:
@@ -103,11 +151,11 @@ def called_as_program(
     of_any, arrays, numbers = kind
     if (needs_large and not are_large(arrays)) or not narrow_alike((*args, *kwargs.values()), arrays):
         return f(*args, **kwargs)
-    known = _kinds.get((f, of_any))
+    known = kinds.get((f, of_any))
     if known is None:
-        while len(_kinds) >= _KINDS_MAX:
-            _kinds.pop(next(iter(_kinds)), None)
-        known = _kinds[f, of_any] = _Kind(f, args, kwargs, numbers)
+        while len(kinds) >= _KINDS_MAX:
+            kinds.pop(next(iter(kinds)), None)
+        known = kinds[f, of_any] = _Kind(f, args, kwargs, numbers)
     program = known.program(f, args, kwargs, numbers)
     if program is None:
         return f(*args, **kwargs)
@@ -154,6 +202,10 @@ class _Kind:
 
     def static(self, numbers: Sequence[float]) -> tuple[float, ...]:
         return tuple([x for i, x in enumerate(numbers) if i not in self.moving])
+
+    def has_program(self, numbers: Sequence[float]) -> bool:
+        """Whether calls with these numbers have been one program."""
+        return self.programs.get(self.static(numbers)) is not None
 
     def program(self, f: Any, args: Any, kwargs: Any, numbers: Sequence[float]) -> _OneProgram | None:
         """The program of a call; None where it is evaluated as it is written."""

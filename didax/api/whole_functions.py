@@ -26,7 +26,14 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 
 from didax.api.kinds_of_calls import arrays_in, called_with, kind_of_call, narrow_alike, traced
-from didax.api.large_functions import are_large, called_as_program, called_in_transformation
+from didax.api.large_functions import (
+    are_large,
+    are_large_together,
+    called_as_program,
+    called_in_transformation,
+    kinds,
+    numbers_of,
+)
 from didax.api.numpy_functions import (
     Declined,
     evaluated_jaxpr,
@@ -96,6 +103,8 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
                 if type(general) is _Whole:
                     whole = general
                     values += numbers if moving is None else [numbers[i] for i in moving]
+                elif general is _LARGE:
+                    whole = general
             if type(whole) is _Whole:
                 try:
                     return whole.run(values)
@@ -103,10 +112,17 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
                     return f(*args, **kwargs)
             if whole is _LARGE:
                 return called_as_program(f, args, kwargs)
-            result = f(*args, **kwargs)
-            if whole == 0 and are_large(pytree.leaves(result)):
-                _remembered[key] = _LARGE
-                return called_as_program(f, args, kwargs)
+            if whole == 0 and are_large_together(f, args, kwargs, values):
+                result = called_as_program(f, args, kwargs)
+                if _is_program(key, of_any, numbers):
+                    return result
+            else:
+                result = f(*args, **kwargs)
+                if whole == 0 and are_large(pytree.leaves(result)):
+                    _remembered[key] = _LARGE
+                    result = called_as_program(f, args, kwargs)
+                    _is_program(key, of_any, numbers)
+                    return result
             if numbers and whole == 0:  # the program that has the number is faster, if it comes again
                 _count(f, of_others, args, kwargs, values, numbers, moving, result)
             _count(f, key, args, kwargs, values, (), _Moving(), result)
@@ -152,6 +168,17 @@ def _count(
             _remembered[key] = moving
             key = _of_others(key, numbers, moving)
     _remembered[key] = found or _AS_WRITTEN
+
+
+def _is_program(key: Any, of_any: Any, numbers: Sequence[float]) -> bool:
+    """Whether a call has been one program. It is remembered as such, with other numbers where they may be others."""
+    known = kinds.get(of_any)
+    if known is None or not known.has_program(numbers):
+        return False
+    _remembered[key] = _LARGE
+    if len(known.moving) == len(numbers):
+        _remembered[of_any] = _LARGE
+    return True
 
 
 def _of_others(of_any: tuple[Any, ...], numbers: Sequence[float], moving: _Moving) -> tuple[Any, ...]:
@@ -579,7 +606,7 @@ def _numpy_rule(eqn: Eqn) -> Callable[..., Any] | None:
     out_avals = [v.aval for v in eqn.outvars]
     if primitive is numpy_function_p:
         return primitive.eager
-    small = sum(a.size for a in (*avals, *out_avals)) <= NUMPY_MAX_ELEMENTS
+    small = numbers_of(eqn) <= NUMPY_MAX_ELEMENTS
     if primitive.evaluate is not None or eqn.effects or not small or not is_physical((*avals, *out_avals)):
         return None
     return primitive.eager_for(avals)

@@ -116,12 +116,12 @@ def test_a_transformation_of_a_function_of_large_arrays_has_few_programs_with_th
 def test_transformations_of_large_arrays_that_are_staged_or_watched_have_no_calls(x: dx.Array):
     assert "jit" not in str(dx.make_jaxpr(dx.grad(lambda x: dnp.std(x)))(x))
     assert "jit" not in str(dx.make_jaxpr(lambda x: dx.vmap(nn.softmax)(x))(x))
-    kinds = set(large_functions._kinds)
+    kinds = set(large_functions.kinds)
     with dx.disable_jit():
         dx.grad(lambda x: dnp.var(x, 1, ddof=1).sum())(x)
     with dx.debug_nans(True), pytest.raises(FloatingPointError):
         dx.grad(lambda x: dnp.log(dnp.var(x * 0, ddof=1)))(x)
-    assert set(large_functions._kinds) == kinds
+    assert set(large_functions.kinds) == kinds
     y = np.asarray(x).copy()
     _, pull = dx.vjp(lambda x: dnp.average(x, 0, weights=y**2), x)
     want, _ = pull(dnp.ones(N)), y.fill(0)  # the owner of an array may write to it
@@ -161,7 +161,7 @@ def test_numbers_of_calls_with_large_arrays_are_arguments_or_have_few_programs(
     assert len(set(runs)) == 5  # calls with 0, 1, 2 and -1.0 are kinds of their own
     for k in range(3, 20):
         np.testing.assert_array_equal(np.asarray(dnp.roll(x, k, 1)), np.roll(np.asarray(x), k, 1))
-    (kind,) = [found for (f, _), found in large_functions._kinds.items() if f.__name__ == "roll"]
+    (kind,) = [found for (f, _), found in large_functions.kinds.items() if f.__name__ == "roll"]
     assert len(kind.programs) == large_functions._STATIC_MAX
     for dtype in ("float16", "bfloat16"):  # numbers are rounded once
         half = x.astype(dtype)
@@ -185,8 +185,36 @@ def test_calls_with_large_arrays_notice_options_transformations_and_errors(x: dx
     with dx.disable_jit():
         dnp.std(x)
     assert all(len(p.jaxpr.eqns) == 1 for p in runs)
-    kinds = len(large_functions._kinds)
+    kinds = len(large_functions.kinds)
     for n in range(large_functions._KINDS_MAX + 5):
-        large_functions._kinds[n] = large_functions._kinds[next(iter(large_functions._kinds))]
+        large_functions.kinds[n] = large_functions.kinds[next(iter(large_functions.kinds))]
     dnp.ptp(x)
-    assert kinds < len(large_functions._kinds) <= large_functions._KINDS_MAX
+    assert kinds < len(large_functions.kinds) <= large_functions._KINDS_MAX
+
+
+@pytest.mark.cpu
+def test_arrays_of_numpys_size_that_are_too_many_together_are_of_one_program(runs: list[Program]):
+    """An operation on two of them and a result is compiled by itself; those that move elements are views of NumPy."""
+    rng = np.random.RandomState(1)
+    x, y = (dnp.asarray(rng.randn(200, 200).astype("float32")) for _ in range(2))
+    calls = {
+        "std": lambda k: dnp.std(x, 0),
+        "softmax": lambda k: nn.softmax(x),
+        "isclose": lambda k: dnp.isclose(x, y, atol=0.01 * k),
+        "clip": lambda k: dnp.clip(x, -0.3 * k, 0.3 * k),
+    }
+    for name, call in calls.items():
+        dnp.ones(3).block_until_ready()
+        runs.clear()
+        found = [call(k) for k in range(3, 9)]
+        assert len(runs) == 6 and len(set(runs)) == 1, name
+        for k, z in zip(range(3, 9), found, strict=True):
+            want = dx.jit(call, static_argnums=0)(k)
+            assert z.aval is want.aval
+            np.testing.assert_allclose(np.asarray(z), np.asarray(want), 1e-6, 1e-7)
+    runs.clear()
+    for _ in range(4):
+        dnp.flip(x, 1), dnp.roll(x, 7, 0), dnp.sum(x, 0), dnp.convolve(x[0], x[1])
+    with dx.disable_jit():
+        dnp.std(x, 0)
+    assert all(len(p.jaxpr.eqns) == 1 for p in runs)
