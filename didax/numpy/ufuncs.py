@@ -47,6 +47,7 @@ from didax.primitives.convert import bitcast_convert_type_p, stop_gradient_p
 from didax.primitives.narrow import bytes_in_float32, halves_in_float32
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
+from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "angle", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
@@ -96,6 +97,11 @@ def _admits_division(avals: Sequence[ShapedArray]) -> bool:
     return wide and not all([a.weak_type for a in avals])  # the result of a rule is strong
 
 
+def _admits_slow_division(avals: Sequence[ShapedArray]) -> bool:
+    """NumPy divides floats, and takes remainders, number by number: a program of more numbers is faster."""
+    return _admits_division(avals) and 3 * max([a.size for a in avals]) <= NUMPY_MAX_ELEMENTS
+
+
 def _floored_by_numpy(x: Any, y: Any) -> Any:
     if np.count_nonzero(y) == y.size:
         return np.floor_divide(x, y)
@@ -128,7 +134,7 @@ def _floor_divide_int(x: Any, y: Any) -> Any:
     return _choose(rounds_up, el.sub(quotient, 1), quotient)
 
 
-@computed_by(_floored_float_by_numpy, _admits_division, of_weak_types=True, in_jax=True)
+@computed_by(_floored_float_by_numpy, _admits_slow_division, of_weak_types=True, in_jax=True)
 @halves_in_float32
 def _floor_divide_float(x: Any, y: Any) -> Any:
     remainder = el.rem(x, y)
@@ -146,12 +152,12 @@ def _remainder_int(x: Any, y: Any) -> Any:
     return _choose(el.eq(y, 0), 0, el.rem(x, y))  # by zero: 0 as in NumPy; XLA gives x
 
 
-@computed_by(_modulo_by_numpy, _admits_division, of_weak_types=True, in_jax=True)
+@computed_by(_modulo_by_numpy, _admits_slow_division, of_weak_types=True, in_jax=True)
 def _modulo_int(x: Any, y: Any) -> Any:
     return _towards_divisor(_remainder_int(x, y), y)
 
 
-@computed_by(_modulo_by_numpy, _admits_division, of_weak_types=True, in_jax=True)
+@computed_by(_modulo_by_numpy, _admits_slow_division, of_weak_types=True, in_jax=True)
 @bytes_in_float32
 def _modulo(x: Any, y: Any) -> Any:
     remainder = _towards_divisor(el.rem(x, y), y)

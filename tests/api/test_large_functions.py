@@ -202,6 +202,9 @@ def test_arrays_of_numpys_size_that_are_too_many_together_are_of_one_program(run
         "softmax": lambda k: nn.softmax(x),
         "isclose": lambda k: dnp.isclose(x, y, atol=0.01 * k),
         "clip": lambda k: dnp.clip(x, -0.3 * k, 0.3 * k),
+        "floor_divide": lambda k: x // (0.01 * k),
+        "remainder": lambda k: x % (0.01 * k),
+        "divmod": lambda k: dnp.divmod(x, 0.01 * k)[1],
     }
     for name, call in calls.items():
         dnp.ones(3).block_until_ready()
