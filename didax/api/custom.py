@@ -281,9 +281,8 @@ class custom_jvp(FunctionWithRules[P, R]):
                 rule, fix = "defjvps takes a rule for each argument.", "Pass None where the tangent is zero."
                 raise TypeError(message(rule, f"function: {describe_function(self.fun)}", facts, fix=fix))
             out = self(*primals)  # pyright: ignore[reportCallIssue]
-            name = describe_function(self.fun)
             terms = [
-                call_rule("argument's", name, rule, t, out, *primals)
+                call_rule("argument's", self.fun, rule, t, out, *primals)
                 for rule, t in zip(jvps, tangents, strict=True)
                 if rule is not None
             ]

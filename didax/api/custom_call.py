@@ -45,8 +45,8 @@ _TAKES = {
 }
 
 
-def call_rule(kind: str, name: str, rule: Callable[..., Any], *args: Any) -> Any:
-    """The result of a rule of the function of that name; TypeError where the rule takes other arguments."""
+def call_rule(kind: str, function: Any, rule: Callable[..., Any], *args: Any) -> Any:
+    """The result of a rule of a function, or of one of that name; TypeError where the rule takes other arguments."""
     try:
         return rule(*args)
     except TypeError:
@@ -55,7 +55,7 @@ def call_rule(kind: str, name: str, rule: Callable[..., Any], *args: Any) -> Any
         raise TypeError(
             message(
                 f"The {kind} rule of a function takes other arguments than it gets: {misfit}.",
-                f"function: {name}",
+                f"function: {function if type(function) is str else describe_function(function)}",
                 f"rule: {describe_function(rule)}, which takes {inspect.signature(rule)}; it got {len(args)}",
                 fix=f"Write it as {_TAKES[kind]}.",
             )

@@ -35,7 +35,7 @@ from didax.api.kinds_of_calls import (
     narrow_alike,
     traced,
 )
-from didax.api.numpy_functions import evaluated_jaxpr, numpy_function_p, staged_whole
+from didax.api.numpy_functions import evaluated_jaxpr, numpy_function_p, staged_quietly, staged_whole
 from didax.core import config, pytree
 from didax.core import sharding as shardings
 from didax.core.jaxpr import Eqn, Jaxpr
@@ -47,7 +47,7 @@ from didax.runtime.compiled import Program
 from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, on_cpu
 from didax.runtime.value_checks import with_index_checks
 from didax.transforms.cache import on_clear
-from didax.xla.signals import fragile, hold_signals, raise_held, release_signals
+from didax.xla.signals import fragile
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,8 +56,11 @@ _KINDS_MAX = 256  # of calls of all functions, each with its compiled programs
 _STATIC_MAX = 4  # programs of a kind whose numbers are not arguments
 _NUMBERS_MAX = 4  # for which it is tried one by one whether they are arguments
 _EQUATIONS_MAX = 128  # longer ones take long to compile, while single operations are mostly compiled already
+_TOGETHER_MAX = 4096  # kinds of calls
 kinds: dict[Any, _Kind] = {}
+_together: dict[Any, bool] = {}  # by kind: whether its arrays are large together
 on_clear(kinds.clear)
+on_clear(_together.clear)
 
 
 def run_as_program(f: Callable[P, R]) -> Callable[P, R]:
@@ -81,14 +84,24 @@ def are_large(leaves: Sequence[Any]) -> bool:
     return any([isinstance(x, ConcreteArray | np.ndarray) and x.size > NUMPY_MAX_ELEMENTS for x in leaves])
 
 
-def are_large_together(f: Any, args: Any, kwargs: Any, values: Sequence[Any]) -> bool:
+def are_large_together(of_any: Any, f: Any, args: Any, kwargs: Any, values: Sequence[Any]) -> bool:
     """Whether a call has an operation that eager evaluation compiles, though each of its arrays is one for NumPy.
 
     An operation reads and writes several arrays, which may be too many numbers for NumPy together. Operations that only
-    move numbers do not count: they are views.
+    move numbers do not count: they are views. The first call of a kind tells for calls with other numbers, too.
     """
     if 3 * sum([x.size for x in values]) <= NUMPY_MAX_ELEMENTS or not on_cpu():
         return False
+    found = _together.get(of_any)
+    if found is None:
+        if len(_together) >= _TOGETHER_MAX:
+            _together.clear()
+        found = _together[of_any] = _largest(f, args, kwargs) > NUMPY_MAX_ELEMENTS
+    return found
+
+
+def _largest(f: Any, args: Any, kwargs: Any) -> int:
+    """How many numbers an operation of a call reads and writes, at most."""
 
     def staged(*tracers: Any) -> list[Any]:
         staged_whole.set(current_trace_var.get())
@@ -101,15 +114,7 @@ def are_large_together(f: Any, args: Any, kwargs: Any, values: Sequence[Any]) ->
         except Exception:  # the values of arrays decide what is computed
             return 0
 
-    outer = staged_whole.get()
-    held = hold_signals()  # whose exceptions are not those of staging
-    try:
-        found = largest()
-    finally:
-        release_signals(held)
-        staged_whole.set(outer)
-    raise_held()
-    return found > NUMPY_MAX_ELEMENTS
+    return staged_quietly(largest)
 
 
 def numbers_of(eqn: Eqn) -> int:
@@ -126,6 +131,11 @@ def _sizes(jaxpr: Jaxpr) -> list[int]:
         elif eqn.primitive is not numpy_function_p and not eqn.primitive.moves_elements:
             found.append(numbers_of(eqn))
     return found
+
+
+def take_as_written(of_any: Any) -> None:
+    """From now on calls of a kind are not programs though their arrays are large together."""
+    _together[of_any] = False
 
 
 def called_in_transformation(f: Callable[..., R], args: Any, kwargs: Any) -> R:
@@ -220,14 +230,8 @@ class _Kind:
 def _staged_quietly(
     f: Any, args: Any, kwargs: Any, numbers: Sequence[float], moving: tuple[int, ...]
 ) -> _OneProgram | None:
-    held = hold_signals()  # whose exceptions are not those of staging
-    try:
-        with set_current_trace(eager_trace):
-            found = _staged(f, args, kwargs, [numbers[i] for i in moving], moving)
-    finally:
-        release_signals(held)
-    raise_held()
-    return found
+    with set_current_trace(eager_trace):
+        return staged_quietly(lambda: _staged(f, args, kwargs, [numbers[i] for i in moving], moving))
 
 
 @fragile

@@ -34,8 +34,10 @@ from didax.primitives.holes import NOT_LINEAR
 from didax.runtime.array import ConcreteArray, as_concrete
 from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, evaluates_with_numpy, run_quietly
 from didax.transforms.staging import trace_to_jaxpr
+from didax.xla.signals import hold_signals, raise_held, release_signals
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 _PLAIN = frozenset({type(None), bool, int, float, str})
 _get_current = current_trace_var.get
@@ -114,6 +116,19 @@ def _stage(f: Any, rule: Any, args: Sequence[Any], params: dict[str, Any]) -> An
     settings = tuple(params.items())
     outs = numpy_function_p.bind(*args, rule=rule, settings=settings, out_avals=tuple(jaxpr.out_avals))
     return pytree.unflatten(trees[0], outs)
+
+
+def staged_quietly(stage: Callable[[], T]) -> T:
+    """The result of a fragile function that stages a call; afterwards `staged_whole` is what it was."""
+    outer = staged_whole.get()
+    held = hold_signals()  # whose exceptions are not those of staging
+    try:
+        found = stage()
+    finally:
+        release_signals(held)
+        staged_whole.set(outer)
+    raise_held()
+    return found
 
 
 _ONLY_STAGED = "it stands in programs of `evaluated_whole` only, which are not transformed"

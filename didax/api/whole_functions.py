@@ -33,12 +33,14 @@ from didax.api.large_functions import (
     called_in_transformation,
     kinds,
     numbers_of,
+    take_as_written,
 )
 from didax.api.numpy_functions import (
     Declined,
     evaluated_jaxpr,
     have_equal_bits,
     numpy_function_p,
+    staged_quietly,
     staged_whole,
     value_of,
 )
@@ -57,7 +59,7 @@ from didax.primitives.shape import broadcast_in_dim_p
 from didax.runtime.array import ConcreteArray, as_concrete
 from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, on_cpu, run_quietly
 from didax.transforms.cache import on_clear
-from didax.xla.signals import fragile, hold_signals, raise_held, release_signals
+from didax.xla.signals import fragile
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -112,10 +114,11 @@ def evaluated_whole(f: Callable[P, R]) -> Callable[P, R]:
                     return f(*args, **kwargs)
             if whole is _LARGE:
                 return called_as_program(f, args, kwargs)
-            if whole == 0 and are_large_together(f, args, kwargs, values):
+            if whole == 0 and are_large_together(of_any, f, args, kwargs, values):
                 result = called_as_program(f, args, kwargs)
                 if _is_program(key, of_any, numbers):
                     return result
+                take_as_written(of_any)
             else:
                 result = f(*args, **kwargs)
                 if whole == 0 and are_large(pytree.leaves(result)):
@@ -250,14 +253,7 @@ def _whole_of(
             called_with(f, args, kwargs, tracers[: len(arrays)], moving, tracers[len(arrays) :])
         )
 
-    outer = staged_whole.get()
-    held = hold_signals()  # whose exceptions are not those of staging
-    try:
-        whole = _staged(staged, arrays, numbers, result_tree)
-    finally:
-        release_signals(held)
-        staged_whole.set(outer)
-    raise_held()
+    whole = staged_quietly(lambda: _staged(staged, arrays, numbers, result_tree))
     if whole is None:
         return None
     try:

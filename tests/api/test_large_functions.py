@@ -221,3 +221,17 @@ def test_arrays_of_numpys_size_that_are_too_many_together_are_of_one_program(run
     with dx.disable_jit():
         dnp.std(x, 0)
     assert all(len(p.jaxpr.eqns) == 1 for p in runs)
+
+
+@pytest.mark.cpu
+def test_the_first_call_of_a_kind_tells_whether_arrays_are_large_together(monkeypatch: pytest.MonkeyPatch):
+    """A position that changes from call to call is not traced anew."""
+    x = dnp.asarray(np.arange(40_000.0, dtype="float32").reshape(200, 200))
+    dx.clear_caches()
+    traced: list[Any] = []
+    largest = large_functions._largest
+    monkeypatch.setattr(large_functions, "_largest", lambda *args: traced.append(args) or largest(*args))
+    for k in range(3, 20):
+        np.testing.assert_array_equal(dnp.take(x, k, 0), np.asarray(x)[k])
+        np.testing.assert_array_equal(dnp.tril(x, k), np.tril(x, k))
+    assert len(traced) <= 2

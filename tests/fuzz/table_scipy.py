@@ -1,6 +1,6 @@
 """Rows for `image` and the modules of `scipy` except `scipy.special`, which stands in table_lax.py; see table_numpy.py.
 
-Their short names are those of `libraries.MODULES`: `sla` is `scipy.linalg`, `sfft` is `scipy.fft`.
+Their short names are those of `program.MODULES`: `sla` is `scipy.linalg`, `sfft` is `scipy.fft`.
 """
 
 from __future__ import annotations
