@@ -15,7 +15,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,11 +24,11 @@ from didax.core.dims import may_exceed
 from didax.core.errors import message
 from didax.primitives import padded
 from didax.primitives.convert import convert_element_type, iota
-from didax.primitives.elementwise import mul, or_, shift_left, shift_right_logical, xor
+from didax.primitives.elementwise import mul, shift_right_logical, xor
 from didax.primitives.keys import UINT32, KeyPrimitive, PRNGImpl
 from didax.primitives.shape import broadcast_in_dim, reshape
-from didax.primitives.slicing import concatenate, slice_axis
-from didax.primitives.threefry import seed_words
+from didax.primitives.slicing import concatenate
+from didax.primitives.threefry import joined_halves, seed_words, words_of
 from didax.primitives.threefry_cipher import PARITY, Words, rotate_numpy, rotate_words
 from didax.xla.lowering import lower_function
 
@@ -42,16 +42,12 @@ _ROTATIONS = ((10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10)
 # --- the ciphers ------------------------------------------------------------------------------------------
 
 
-class _Arithmetic:
+class _Arithmetic(NamedTuple):
     """What the ciphers do with words beside `+` and `^`, for arrays of one kind."""
 
-    def __init__(
-        self,
-        number: Callable[[int], Any],
-        rotate: Callable[[Any, int], Any],
-        product: Callable[[Any, int], tuple[Any, Any]],
-    ):
-        self.number, self.rotate, self.product = number, rotate, product
+    number: Callable[[int], Any]
+    rotate: Callable[[Any, int], Any]
+    product: Callable[[Any, int], tuple[Any, Any]]  # its upper and its lower half
 
 
 def _product_numpy(x: Any, factor: int) -> tuple[Any, Any]:
@@ -150,10 +146,6 @@ def _encrypted(
     return cipher.bind(*words)
 
 
-def _words_of(key: Any) -> list[Any]:
-    return [reshape(slice_axis(key, i, i + 1, 0), ()) for i in range(aval_of(key).shape[0])]
-
-
 def _counters(shape: tuple[int, ...]) -> list[Any]:
     """The high and the low words of 0, 1, 2, ... in an array of a shape."""
     count = math.prod(shape)
@@ -175,16 +167,14 @@ def _generator(
     zeros = [np.uint32(0)] * (cipher.words - 2)
 
     def new_keys(words: Any, counter: Sequence[Any], shape: tuple[int, ...]) -> Any:
-        blocks = _encrypted(cipher, _words_of(words), [*zeros, *counter], shape)
+        blocks = _encrypted(cipher, words_of(words), [*zeros, *counter], shape)
         return _stacked(blocks[: cipher.key_words])
 
     def random_bits(words: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
-        blocks = _encrypted(cipher, _words_of(words), [*_counters(shape), *zeros], shape)
-        dtype = np.dtype(f"uint{bit_width}")
-        if bit_width != 64:
-            return convert_element_type(functools.reduce(xor.bind, blocks), dtype)
-        high, low = [convert_element_type(x, dtype) for x in halves(blocks)]
-        return or_.bind(shift_left.bind(high, dtype.type(32)), low)
+        blocks = _encrypted(cipher, words_of(words), [*_counters(shape), *zeros], shape)
+        if bit_width == 64:
+            return joined_halves(*halves(blocks))
+        return convert_element_type(functools.reduce(xor.bind, blocks), np.dtype(f"uint{bit_width}"))
 
     return PRNGImpl(
         key_shape=(cipher.key_words,),
@@ -202,7 +192,7 @@ def _seeded(cipher: Cipher, position: int) -> Callable[[Any], Any]:
 
     def seed(number: Any) -> Any:
         given = [np.uint32(0)] * (cipher.key_words + cipher.words)
-        given[position : position + 2] = _words_of(seed_words(number))
+        given[position : position + 2] = words_of(seed_words(number))
         return _stacked(cipher.bind(*given)[: cipher.key_words])
 
     return seed

@@ -69,12 +69,23 @@ def halved_blocks(words: Any, counters: Any) -> Any:
     return slice_axis(concatenate(threefry2x32_p.bind(*wide, *halves), 0), 0, count, 0)
 
 
+def words_of(key: Any) -> list[Any]:
+    """The words of one key, as scalars."""
+    return [reshape(slice_axis(key, i, i + 1, 0), ()) for i in range(aval_of(key).shape[0])]
+
+
+def joined_halves(high: Any, low: Any) -> Any:
+    """uint64 from their upper and lower 32 bits."""
+    wide = np.dtype(np.uint64)
+    high, low = convert_element_type(high, wide), convert_element_type(low, wide)
+    return or_.bind(shift_left.bind(high, wide.type(32)), low)
+
+
 def _halved_words(words: Any, count: int) -> Any:
     if may_exceed(count, 0xFFFFFFFF):
         rule = "With threefry_partitionable=False one key gives fewer than 2**32 words of random bits."
         raise NotImplementedError(message(rule, f"asked for: {count}", fix="Split the key, and draw parts."))
-    key = [reshape(slice_axis(words, i, i + 1, 0), ()) for i in range(2)]
-    return halved_blocks(key, iota(UINT32, (count,), 0))
+    return halved_blocks(words_of(words), iota(UINT32, (count,), 0))
 
 
 def _halved_split(words: Any, shape: tuple[int, ...]) -> Any:
@@ -86,10 +97,7 @@ def _halved_bits(words: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
     drawn = _halved_words(words, -(-bit_width * size // 32))
     dtype = np.dtype(f"uint{bit_width}")
     if bit_width == 64:
-        high, low = [
-            convert_element_type(slice_axis(drawn, i * size, (i + 1) * size, 0), dtype) for i in range(2)
-        ]
-        drawn = or_.bind(shift_left.bind(high, dtype.type(32)), low)
+        drawn = joined_halves(*[slice_axis(drawn, i * size, (i + 1) * size, 0) for i in range(2)])
     elif bit_width < 32:
         parts = [shift_right_logical.bind(drawn, np.uint32(i)) for i in range(0, 32, bit_width)]
         drawn = concatenate([reshape(x, (*x.aval.shape, 1)) for x in parts], 1)
